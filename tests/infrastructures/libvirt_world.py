@@ -10,9 +10,8 @@ from pathlib import Path
 from tests.infrastructures.libvirt.daemon import Host
 from tidepool.cluster import addresses
 from tidepool.infrastructures import Machine, MachineKey
-from tidepool.infrastructures.libvirt.ask import LibvirtError, output_of, virsh
+from tidepool.infrastructures.libvirt.ask import LibvirtError, kind_of, output_of, virsh
 from tidepool.infrastructures.libvirt.domain import Identity, pool_of
-from tidepool.infrastructures.libvirt.failures import kind_of
 from tidepool.infrastructures.libvirt.machines import Machines
 from tidepool.simulation.machines import MachineRequest
 

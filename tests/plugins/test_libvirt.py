@@ -15,8 +15,7 @@ from tests.plugins.calls import plugin_calls
 from tests.plugins.libvirt import KINDS
 from tests.provider.calls import Called, plainly, values
 from tidepool.cluster.failures import InsufficientCapacity
-from tidepool.infrastructures.libvirt.ask import output_of, virsh
-from tidepool.infrastructures.libvirt.failures import kind_of
+from tidepool.infrastructures.libvirt.ask import kind_of, output_of, virsh
 from tidepool.resources.kind import Refusal
 
 NOWHERE = "qemu+tcp://nowhere/system"

@@ -65,7 +65,7 @@ class FakeHost:
             except _Refused as refused:
                 errors += "".join(f"error: {line}\n" for line in refused.args)
                 code = 1
-        return Said(code, out, errors)
+        return Said(words, code, out, errors)
 
     def _list(self, *_: str, stdin: str) -> str:
         return "\n".join(sorted({*self.domains} - self.unseen))
@@ -174,6 +174,7 @@ class FakeHosts:
         self.asked.append((uri, *words))
         if host.down:
             return Said(
+                words,
                 1,
                 "",
                 "error: failed to connect to the hypervisor\nerror: Cannot recv data: ssh: connect to host alpha port "

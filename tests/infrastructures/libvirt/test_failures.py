@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
-from tidepool.infrastructures.libvirt.failures import kind_of
+from tidepool.infrastructures.libvirt.ask import kind_of
 
 FAILURES: dict[type[InfrastructureError], tuple[str, ...]] = {
     InsufficientCapacity: (

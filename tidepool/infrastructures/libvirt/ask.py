@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from tidepool.cluster.failures import InfrastructureError, Permanent
+from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
+from tidepool.infrastructures.failures import by_words
 
 
 class LibvirtError(Exception):
@@ -24,6 +25,55 @@ class LibvirtError(Exception):
         super().__init__(text)
         self.kind = kind
 
+
+#: The words are those of libvirt 9.0 and QEMU 7.2, most of them as a libvirtd said them when it was asked for what it had not.
+#: In this order: what a host has no more of is often wrapped in words that say less. What is not known is `Transient`: libvirt's own
+#: time-outs, hosts that do not answer, locks that others hold, and a machine of that name that an earlier attempt left there, until
+#: it is swept.
+kind_of: Final = by_words(
+    (
+        InsufficientCapacity,
+        (
+            # Memory, and pages of it.
+            r"cannot allocate memory",
+            r"cannot set up guest memory",
+            r"unable to map backing store",
+            r"insufficient free host memory pages",
+            r"unable to allocate .*memory",
+            # Disks. What is read from full disks is QEMU's and libvirt's word for the same.
+            r"no space left on device",
+            r"disk quota exceeded",
+            r"not enough (free )?space",
+            # Devices and virtual functions, which another machine has.
+            r"is in use by (driver|domain)",
+            r"is already in use",
+            r"requires exclusive access to interfaces, but none are available",
+            r"no (usable|free) (virtual function|vf)",
+            r"device is busy|device or resource busy.*vfio|vfio.*device or resource busy",
+        ),
+    ),
+    (
+        Permanent,
+        (
+            r"unsupported configuration",
+            r"is not supported by",
+            r"does ?n.t support",
+            r"xml error",
+            r"invalid argument",
+            r"hugetlbfs filesystem is not mounted",
+            r"(network|pool|domain snapshot) not found",
+            r"no (network|storage pool) with matching name",
+            r"cannot get interface mtu",
+            r"cannot access storage file",
+            r"permission denied",
+            r"access denied",
+            r"authentication (failed|unavailable)",
+            r"host key verification failed",
+            r"unable to find any firmware",
+        ),
+    ),
+    otherwise=Transient,
+)
 
 _MEMORY: Final = re.compile(r"(?m)^Memory size:\s+(\d+) KiB$")
 _PCI: Final = re.compile(r"pci_([0-9a-f]{4})_([0-9a-f]{2})_([0-9a-f]{2})_([0-7])", re.IGNORECASE)
@@ -65,12 +115,12 @@ def read_host(capabilities: str, nodeinfo: str, devices: str) -> Host:
     """
     try:
         root = ET.fromstring(capabilities)  # noqa: S314 - said by a libvirtd that may do all on its host
-        architecture = _required_text(root, "host/cpu/arch")
+        architecture = root.findtext("host/cpu/arch")
         nodes = {int(cell.get("id", "")): _node(cell) for cell in root.iterfind("host/topology/cells/cell")}
         iommu = root.find("host/iommu")
         memory = _MEMORY.search(nodeinfo)
-        if not nodes or memory is None:
-            raise ValueError("no processors or no memory are told of")
+        if not architecture or not nodes or memory is None:
+            raise ValueError("no architecture, no processors or no memory are told of")
         return Host(
             architecture,
             int(memory[1]) // 1024,
@@ -115,13 +165,6 @@ def _names(element: ET.Element) -> frozenset[str]:
     )
 
 
-def _required_text(root: ET.Element, path: str) -> str:
-    text = root.findtext(path)
-    if not text:
-        raise ValueError(f"there is no {path}")
-    return text
-
-
 #: Over SSH to a host that is busy, it is seconds. A domain that does not end by itself is killed after 15.
 _ANSWER_S: Final = 30.0
 
@@ -133,13 +176,7 @@ _TOOLS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """Result of a call of `virsh`."""
-
-    code: int
-    stdout: str
-    stderr: str = ""
+Said = subprocess.CompletedProcess[str]
 
 
 class Virsh(Protocol):
@@ -181,8 +218,8 @@ def output_of(run: Virsh, uri: str, *words: str, stdin: str = "") -> str:
         LibvirtError: it did not; with its own words, and how to try it by hand.
     """
     said = run(uri, *words, stdin=stdin)
-    if said.code != 0:
-        told = " ".join(said.stderr.split()) or f"virsh ended with {said.code}"
+    if said.returncode != 0:
+        told = " ".join(said.stderr.split()) or f"virsh ended with {said.returncode}"
         raise LibvirtError(f"{uri} cannot be asked: {told}; {_by_hand(uri, words)}")
     return said.stdout
 
@@ -190,7 +227,7 @@ def output_of(run: Virsh, uri: str, *words: str, stdin: str = "") -> str:
 def virsh(uri: str, *words: str, stdin: str = "") -> Said:
     """The one that is installed: `Virsh`."""
     try:
-        said = subprocess.run(
+        return subprocess.run(
             ["virsh", "--quiet", "--connect", uri, *words],  # noqa: S607 - it is the one on PATH
             input=stdin,
             capture_output=True,
@@ -206,7 +243,6 @@ def virsh(uri: str, *words: str, stdin: str = "") -> Said:
         ) from None
     except subprocess.TimeoutExpired:
         raise LibvirtError(f"{uri} does not answer within {_ANSWER_S:g} s; {_by_hand(uri, words)}") from None
-    return Said(said.returncode, said.stdout, said.stderr)
 
 
 def _by_hand(uri: str, words: tuple[str, ...]) -> str:

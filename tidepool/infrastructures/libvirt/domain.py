@@ -86,6 +86,9 @@ def stylesheet(identity: Identity, shape: Shape, offering: Offering, seat: Seat)
     """Return the stylesheet of the domain of that machine."""
     sockets, cores, threads = shape.layout
     topology = f'<topology sockets="{sockets}" cores="{cores}" threads="{threads}"/>'
+    # By it a sweep finds machines that no state knows.
+    metadata = f"<metadata>{identity.xml}</metadata>"
+    serial = f'<sysinfo type="smbios"><system><entry name="serial">ds=nocloud;h={identity.node}</entry></system></sysinfo>'
     templates = [
         # The seed's drive is on IDE, which q35 does not have, and Debian's cloud kernels have no driver of its SATA. The
         # screen is one that nobody looks at.
@@ -93,7 +96,7 @@ def stylesheet(identity: Identity, shape: Shape, offering: Offering, seat: Seat)
         _replace("/domain/devices/graphics", ""),
         # cloud-init takes the machine's name from here: the seed is the same for all machines of a fleet.
         _inside("/domain/os", '<smbios mode="sysinfo"/>'),
-        _inside("/domain", "".join((_metadata(identity), _serial(identity.node), *_tuning(offering, seat)))),
+        _inside("/domain", "".join((metadata, serial, *_tuning(offering, seat)))),
     ]
     if offering.virtualization == "qemu":
         templates.append(
@@ -120,17 +123,6 @@ def _tuning(offering: Offering, seat: Seat) -> Sequence[str]:
     if seat.node is not None:
         parts.append(f'<numatune><memory mode="strict" nodeset="{seat.node}"/></numatune>')
     return parts
-
-
-def _metadata(identity: Identity) -> str:
-    """By which a sweep finds machines that no state knows."""
-    return f"<metadata>{identity.xml}</metadata>"
-
-
-def _serial(name: str) -> str:
-    return (
-        f'<sysinfo type="smbios"><system><entry name="serial">ds=nocloud;h={name}</entry></system></sysinfo>'
-    )
 
 
 def _device(address: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pulumi_libvirt as libvirt
 from pulumi import CustomTimeouts, Input, Output, ResourceOptions
@@ -84,6 +84,8 @@ class Libvirt:
     host, processors and devices follow from it.
     """
 
+    forms: ClassVar[Sequence[str]] = (_FORM,)
+
     stack: str
     options: Options
     hosts: Mapping[str, _Host]
@@ -92,10 +94,6 @@ class Libvirt:
     offering: Offering
     own: Mapping[IPv4Address, Seat]
     numbers: Mapping[IPv4Address, int]
-
-    @property
-    def forms(self) -> Sequence[str]:
-        return (_FORM,)
 
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         numbers = {slot.address: slot.number for slot in fleet.slots()}

@@ -20,9 +20,8 @@ from tidepool.cluster import addresses
 from tidepool.cluster.failures import InfrastructureError, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
-from tidepool.infrastructures.libvirt.ask import LibvirtError, Virsh, output_of, virsh
+from tidepool.infrastructures.libvirt.ask import LibvirtError, Virsh, kind_of, output_of, virsh
 from tidepool.infrastructures.libvirt.domain import Identity, pool_of, read_identity
-from tidepool.infrastructures.libvirt.failures import kind_of
 from tidepool.infrastructures.libvirt.reading import read_options
 from tidepool.infrastructures.machines import NO_ADDRESS
 
@@ -139,7 +138,7 @@ def _to_machine(domain: ET.Element, identity: Identity, uri: str) -> _Found:
 def _done(run: Virsh, uri: str, *words: str, unless: str = "") -> None:
     """Do it; where it says ``unless``, there was nothing to do."""
     said = run(uri, *words)
-    if said.code != 0 and not (unless and re.search(unless, said.stderr)):
+    if said.returncode != 0 and not (unless and re.search(unless, said.stderr)):
         raise LibvirtError(f"{uri}: {' '.join(said.stderr.split())}")
 
 
