@@ -233,7 +233,8 @@ def _of_kind(found: TypeFacts, demand: Demand) -> Iterator[str]:
             )
         )
     if demand.market not in found.markets:
-        yield f"{demand.path}.market: {found.name} is not sold as {demand.market}; write {_others(found.markets)}"
+        others = " or ".join(sorted(found.markets)) or "another type"
+        yield f"{demand.path}.market: {found.name} is not sold as {demand.market}; write {others}"
     yield from _of_adapters(found, demand)
     if demand.clustered and "cluster" not in found.placement:
         yield (
@@ -329,7 +330,3 @@ def _of_network(facts: Facts, wanted: Demands) -> Iterator[str]:
             yield f"{wanted.path}.given.subnets.{zone}: {wanted.vpc} has no {subnet}"
         elif there != zone:
             yield f"{wanted.path}.given.subnets.{zone}: {subnet} is in {there}; write it there"
-
-
-def _others(markets: frozenset[str]) -> str:
-    return " or ".join(sorted(markets)) or "another type"

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
-from typing import Final
+from typing import ClassVar, Final
 
 import pulumi
 import pulumi_aws as aws
@@ -115,6 +115,8 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
 class Aws:
     """Machines of AWS, of one offering. ``disks`` are those that were made so far, by the machine that has each."""
 
+    forms: ClassVar[Sequence[str]] = (FORM,)
+
     stack: str
     options: Options
     stack_network: StackNetwork
@@ -126,10 +128,6 @@ class Aws:
     one_controller: bool = True
     smt: bool = True
     disks: dict[str, ebs.Volume] = field(default_factory=dict)
-
-    @property
-    def forms(self) -> Sequence[str]:
-        return (FORM,)
 
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         offering = self.options.of_fleet(fleet.name, fleet.infrastructures[0])

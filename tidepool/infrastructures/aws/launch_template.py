@@ -108,7 +108,9 @@ def launch_template(
         opts=ResourceOptions.merge(alone, ResourceOptions(depends_on=[version, allowed])),
         **_market(offering),
         **_network(order, made),
-        **({} if order.group is None else _placement(order.group)),
+        placement=ec2.LaunchTemplatePlacementArgs(group_name=order.group)
+        if order.group is not None
+        else None,
     )
     return template.id
 
@@ -160,7 +162,3 @@ def _network(order: KindOrder, made: StackNetwork) -> dict[str, Any]:
         for card in range(1, adapters)
     ]
     return {"network_interfaces": [first, *others]}
-
-
-def _placement(group: Input[str]) -> dict[str, Any]:
-    return {"placement": ec2.LaunchTemplatePlacementArgs(group_name=group)}

@@ -13,9 +13,8 @@ from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.aws.names import ADDRESS, NODE, STACK
 from tidepool.infrastructures.aws.reading import read_options
 from tidepool.infrastructures.aws.session import client, kinds_of_failures, tags_of
+from tidepool.infrastructures.machines import NO_ADDRESS
 
-#: Of an instance that has lost its tag.
-_NO_ADDRESS: Final = IPv4Address(0)
 #: Those that are there. One that shuts down for good is gone: it never comes back, and its disk goes with it.
 _THERE: Final = ("pending", "running", "stopping", "stopped")
 _RUNS: Final = ("pending", "running")
@@ -72,7 +71,7 @@ def to_machine(instance: Mapping[str, Any]) -> Machine:
     """An instance as EC2 describes it, in the words of the contract."""
     tags = tags_of(instance)
     key = MachineKey(tags.get(STACK, ""), tags.get(NODE, ""), instance["InstanceId"])
-    address = IPv4Address(tags[ADDRESS]) if ADDRESS in tags else _NO_ADDRESS
+    address = IPv4Address(tags[ADDRESS]) if ADDRESS in tags else NO_ADDRESS
     runs = instance["State"]["Name"] in _RUNS
     since = instance.get("LaunchTime")
     return Machine(key, address, "running" if runs else "stopped", since)

@@ -17,7 +17,6 @@ from tidepool.infrastructures.aws.access import (
     LUSTRE,
     MACHINES,
     Part,
-    Rule,
     rules,
     through_endpoint,
     to_nodes_from_outside,
@@ -89,7 +88,7 @@ def stack_network(
     }
     result = StackNetwork(own, place, of_vpc, subnets, table, groups)
     for rule in rules(lustre=place.home == "lustre"):
-        _arrives(result, rule)
+        _ingress(result, rule.name, rule.to, rule.ports, source=result.groups[rule.source], why=rule.why)
     if not has_own:
         for ports, why in to_nodes_from_outside().items():
             _ingress(result, f"node-from-elsewhere-{ports[0]}", "node", ports, cidr=str(network), why=why)
@@ -186,10 +185,6 @@ def _endpoint(made: StackNetwork, owner: Output[str]) -> None:
     )
 
 
-def _arrives(made: StackNetwork, rule: Rule) -> None:
-    _ingress(made, rule.name, rule.to, rule.ports, source=made.groups[rule.source], why=rule.why)
-
-
 def _ingress(
     made: StackNetwork,
     name: str,
@@ -225,26 +220,26 @@ def _leaves(made: StackNetwork, network: IPv4Network, *, outside: bool) -> None:
         if outside:
             to["outside"] = (None, {"cidr_ipv4": "0.0.0.0/0"})
         for where, (ports, destination) in to.items():
-            vpc.SecurityGroupEgressRule(
-                f"{part}-to-{where}",
-                security_group_id=made.groups[part],
-                tags=dict(made.owner.tags),
-                opts=made.owner.opts,
-                **_ports(ports),
-                **destination,
-            )
+            _egress(made, f"{part}-to-{where}", part, ports, **destination)
     if made.place.home == "lustre":
         parts: tuple[Part, ...] = ("files", *MACHINES)
         for part in parts:
             for ports in LUSTRE:
-                vpc.SecurityGroupEgressRule(
-                    f"files-to-{part}-{ports[0]}",
-                    security_group_id=made.groups["files"],
-                    referenced_security_group_id=made.groups[part],
-                    tags=dict(made.owner.tags),
-                    opts=made.owner.opts,
-                    **_ports(ports),
-                )
+                name, group = f"files-to-{part}-{ports[0]}", made.groups[part]
+                _egress(made, name, "files", ports, referenced_security_group_id=group)
+
+
+def _egress(
+    made: StackNetwork, name: str, part: Part, ports: tuple[int, int] | None, **destination: Any
+) -> None:
+    vpc.SecurityGroupEgressRule(
+        name,
+        security_group_id=made.groups[part],
+        tags=dict(made.owner.tags),
+        opts=made.owner.opts,
+        **_ports(ports),
+        **destination,
+    )
 
 
 def _ports(ports: tuple[int, int] | None) -> dict[str, Any]:
