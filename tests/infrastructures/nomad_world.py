@@ -7,17 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tests.infrastructures.nomad.fake import FakeHost, FakeNomad, hosts, served
+from tests.infrastructures.nomad.specs import desired
 from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.nomad.api import Api
-from tidepool.infrastructures.nomad.assignment import DesiredMachine, take
+from tidepool.infrastructures.nomad.assignment import take
 from tidepool.infrastructures.nomad.jobs import META, fleet_id, munge_id
-from tidepool.infrastructures.nomad.jobspec import Constraint
 from tidepool.infrastructures.nomad.machines import NomadMachines, to_machine
 from tidepool.infrastructures.nomad.options import SiteOptions
 from tidepool.simulation.machines import MachineRequest
-
-#: What the world's fleet asks of hosts.
-RACK = Constraint("${meta.rack}", "r1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +22,7 @@ class Made(NomadMachines):
     """Machines of the fleet `cpu`, on hosts of the rack `r1`."""
 
     def create(self, request: MachineRequest) -> Machine:
-        key = request.key
-        desired = DesiredMachine(key, key.fleet, str(request.address), (RACK,), ("raw_exec",))
-        return to_machine(take(self.api, desired))
+        return to_machine(take(self.api, desired(request.key, str(request.address))))
 
 
 @dataclass

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures import MachineKey
+from tidepool.infrastructures.nomad.resources import NomadMachineModel
 
 VOLUMES = {"home": "/shared/physics/home", "slurmctld": "/shared/physics/slurmctld"}
 
@@ -37,3 +39,20 @@ def mapping(offering: dict[str, Any] | None = None, /, **place: Any) -> dict[str
 
 def spec(offering: dict[str, Any] | None = None, /, **place: Any) -> ClusterSpec:
     return ClusterSpec.model_validate(mapping(offering, **place))
+
+
+def desired(key: MachineKey, address: str) -> NomadMachineModel:
+    """A machine of a fleet whose hosts are of the rack `r1`."""
+    return NomadMachineModel(
+        api={},
+        namespace="default",
+        stack=key.stack,
+        machine=key.node,
+        fleet=key.fleet,
+        address=address,
+        constraints=("${meta.rack} = r1",),
+        drivers=("raw_exec",),
+        datacenters=("*",),
+        node_pool="all",
+        jobs=(),
+    )

@@ -15,7 +15,7 @@ import yaml
 
 from tests import versions
 from tests.infrastructures.nomad.graph import JOB, registered
-from tests.infrastructures.nomad.specs import spec
+from tests.infrastructures.nomad.specs import desired, spec
 from tests.toolchain import built_tools, needs_nomad
 from tidepool.cluster.boot import Service
 from tidepool.cluster.failures import InfrastructureError
@@ -23,9 +23,9 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.nomad.api import Api
-from tidepool.infrastructures.nomad.assignment import DesiredMachine, find, leave, take
+from tidepool.infrastructures.nomad.assignment import find, leave, take
 from tidepool.infrastructures.nomad.jobs import Home, munge_job
-from tidepool.infrastructures.nomad.jobspec import Constraint, written
+from tidepool.infrastructures.nomad.jobspec import written
 from tidepool.infrastructures.nomad.machine import Machine
 from tidepool.infrastructures.nomad.options import SiteOptions
 from tidepool.infrastructures.nomad.preflight import rights_missing
@@ -130,9 +130,9 @@ def test_a_token_with_all_rights_misses_none_and_nothing_is_changed_by_asking(ap
 
 def test_a_host_becomes_a_machine_once_and_is_given_back(api: Api) -> None:
     key = MachineKey("dev", "cpu-1")
-    desired = DesiredMachine(key, "cpu", "10.77.10.1", (Constraint("${meta.rack}", "r1"),), ("raw_exec",))
+    wanted = desired(key, "10.77.10.1")
     # Long before the servers know it.
-    assert [take(api, desired).name for _ in range(2)] == ["alpha", "alpha"]
+    assert [take(api, wanted).name for _ in range(2)] == ["alpha", "alpha"]
     ends = time.monotonic() + UP_S
 
     def wait() -> bool:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidepool.cluster.failures import InsufficientCapacity, Transient
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.nomad.api import Api, Host, NotThere, lacking
 from tidepool.infrastructures.nomad.jobs import ADDRESS, FLEET, MACHINE, META, NODE, STACK
 from tidepool.infrastructures.nomad.jobspec import Constraint
+
+if TYPE_CHECKING:
+    from tidepool.infrastructures.nomad.resources import NomadMachineModel
 
 #: Two machines of this process do not look for a host at once.
 _CHOOSING: Final = Lock()
@@ -29,26 +32,14 @@ class HostDown(Transient):
     """The host does not answer: it is what it was when it is up again."""
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredMachine:
-    """A machine that should be on some host: its key, what its fleet is called, its address, what is asked of the host."""
-
-    key: MachineKey
-    fleet: str
-    address: str
-    constraints: tuple[Constraint, ...] = ()
-    drivers: tuple[str, ...] = ()
-    datacenters: tuple[str, ...] = ("*",)
-    node_pool: str = "all"
-
-    @property
-    def meta(self) -> dict[str, str]:
-        return {
-            STACK: self.key.stack,
-            FLEET: self.fleet,
-            NODE: self.key.node,
-            ADDRESS: self.address,
-        }
+def _meta(desired: NomadMachineModel) -> dict[str, str]:
+    """The metadata of the host that is that machine."""
+    return {
+        STACK: desired.stack,
+        FLEET: desired.fleet,
+        NODE: desired.machine,
+        ADDRESS: desired.address,
+    }
 
 
 def key_of(host: Host) -> MachineKey | None:
@@ -65,7 +56,7 @@ def find(api: Api, stack: str, node: str = "") -> tuple[Host, ...]:
     return api.hosts(**{STACK: stack}, **({NODE: node} if node else {}))
 
 
-def take(api: Api, desired: DesiredMachine) -> Host:
+def take(api: Api, desired: NomadMachineModel) -> Host:
     """The host that is this machine: the one that is it already, else the first free one that is as it is wished for.
 
     The servers, who know it some seconds later, say less of it until then.
@@ -75,9 +66,9 @@ def take(api: Api, desired: DesiredMachine) -> Host:
     """
     with _CHOOSING:
         # One on a host that is down is lost: there is another one of its name, and that is swept when it is back.
-        for host in (each for each in find(api, desired.key.stack, desired.key.node) if each.is_up):
+        for host in (each for each in find(api, desired.stack, desired.machine) if each.is_up):
             if not _is(host.meta, desired):
-                _tell(api, host, desired.meta)
+                _tell(api, host, _meta(desired))
             return _awake(api, host, desired)
         free, why = [], []
         for host in api.hosts(**{STACK: ""}):
@@ -91,18 +82,20 @@ def take(api: Api, desired: DesiredMachine) -> Host:
         for host, is_it, meta in sorted(zip(free, known, told, strict=True), key=lambda each: not each[1]):
             number = {} if is_it else {MACHINE: secrets.token_hex(8)}
             if (is_it or not meta.get(STACK)) and _is(
-                now := _tell(api, host, {**desired.meta, **number}), desired
+                now := _tell(api, host, {**_meta(desired), **number}), desired
             ):
                 return replace(host, meta={**host.meta, **now})
         named = "; ".join(why[:5]) or "all are machines already"
         raise InsufficientCapacity(
-            f"{desired.key}: no free host is as the fleet wants it ({named}); give another one the fleet's attributes"
+            f"{MachineKey(desired.stack, desired.machine)}: no free host is as the fleet wants it ({named}); give another "
+            "one the fleet's attributes"
         )
 
 
-def unfit(host: Host, desired: DesiredMachine) -> tuple[str, ...]:
+def unfit(host: Host, desired: NomadMachineModel) -> tuple[str, ...]:
     """Why it cannot be that machine."""
-    lacks = list(lacking(host, desired.constraints))
+    constraints = (each.split(" ", 2) for each in desired.constraints)
+    lacks = [*lacking(host, [Constraint(left, right, operand) for left, operand, right in constraints])]
     if not (host.is_up and host.is_eligible):
         lacks.append("it is down" if not host.is_up else "it is not eligible")
     if "*" not in desired.datacenters and host.datacenter not in desired.datacenters:
@@ -170,19 +163,19 @@ def _is_of(host: Host, key: MachineKey) -> bool:
     return there is not None and key.matches(there)
 
 
-def _is(meta: Mapping[str, str], desired: DesiredMachine) -> bool:
-    return all(meta.get(key) == value for key, value in desired.meta.items())
+def _is(meta: Mapping[str, str], desired: NomadMachineModel) -> bool:
+    return _meta(desired).items() <= meta.items()
 
 
 def _runs(allocation: dict[str, Any]) -> bool:
     return allocation.get("ClientStatus") in ("pending", "running", "unknown")
 
 
-def _awake(api: Api, host: Host, desired: DesiredMachine) -> Host:
+def _awake(api: Api, host: Host, desired: NomadMachineModel) -> Host:
     """A host that somebody has taken out of service serves again."""
     if not host.is_eligible:
         api.call("POST", f"node/{host.id}/eligibility", {"NodeID": host.id, "Eligibility": "eligible"})
-    return replace(host, is_eligible=True, meta={**host.meta, **desired.meta})
+    return replace(host, is_eligible=True, meta={**host.meta, **_meta(desired)})
 
 
 def _metadata(api: Api, host: Host) -> dict[str, str]:

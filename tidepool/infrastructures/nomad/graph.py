@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pulumi
 import pulumi_nomad as nomad
@@ -28,7 +28,7 @@ from tidepool.infrastructures.cloud_init import hosts_file
 from tidepool.infrastructures.contract import Boot, File, Infrastructure, MachineOrder, VolumeOrder
 from tidepool.infrastructures.nomad import jobs
 from tidepool.infrastructures.nomad.api import ApiLocation, read_token
-from tidepool.infrastructures.nomad.jobspec import Constraint, Job, written
+from tidepool.infrastructures.nomad.jobspec import Job, written
 from tidepool.infrastructures.nomad.machine import Machine, MachineFile, item_of
 from tidepool.infrastructures.nomad.options import Offering
 from tidepool.infrastructures.nomad.preflight import Demands, demands
@@ -87,6 +87,8 @@ class Nomad:
     their addresses, by boot.
     """
 
+    forms: ClassVar[Sequence[str]] = ()
+
     home: jobs.Home
     options: Options
     api: Mapping[str, str]
@@ -96,10 +98,6 @@ class Nomad:
     own: Mapping[str, Mapping[str, str]]
     fleet: str = ""
     offering: Offering | None = None
-
-    @property
-    def forms(self) -> Sequence[str]:
-        return ()
 
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         (entry,) = fleet.infrastructures
@@ -157,6 +155,7 @@ class Nomad:
             )
         else:
             fleet = self.fleet
+            asked = jobs.required_attributes(self.offering.attributes)
             beside = {each.driver for each in place.containers if each.fleet == fleet}
             machine_id = NomadMachine(
                 order.name,
@@ -166,7 +165,7 @@ class Nomad:
                 machine=order.name,
                 fleet=fleet,
                 address=str(order.address),
-                constraints=_written(jobs.required_attributes(self.offering.attributes)),
+                constraints=[f"{each.left} {each.operand} {each.right}" for each in asked],
                 drivers=[jobs.DRIVER, *sorted(beside)],
                 datacenters=list(place.datacenters),
                 node_pool=place.node_pool,
@@ -299,7 +298,3 @@ def _file(file: File, content: object) -> MachineFile:
 
 def _version(items: str) -> int:
     return int(hashlib.sha256(items.encode()).hexdigest()[:7], 16) + 1
-
-
-def _written(constraints: Sequence[Constraint]) -> list[str]:
-    return [f"{each.left} {each.operand} {each.right}" for each in constraints]

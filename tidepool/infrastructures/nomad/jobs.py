@@ -166,9 +166,9 @@ def container_job(home: Home, container: Container) -> Job:
 def required_attributes(attributes: Attributes) -> tuple[Constraint, ...]:
     """Return the constraints for what hosts must say of themselves."""
     return tuple(
-        Constraint(f"${{{attribute(key)}}}", values[0])
-        if len(values) == 1
-        else Constraint(f"${{{attribute(key)}}}", ",".join(values), "set_contains_any")
+        Constraint(
+            f"${{{attribute(key)}}}", ",".join(values), "=" if len(values) == 1 else "set_contains_any"
+        )
         for key, values in attributes.items()
     )
 

@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from ipaddress import IPv4Address
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host, NotThere, version_numbers
 from tidepool.infrastructures.nomad.assignment import (
-    DesiredMachine,
     HostDown,
     allocations,
     key_of,
@@ -20,7 +19,6 @@ from tidepool.infrastructures.nomad.assignment import (
     take,
 )
 from tidepool.infrastructures.nomad.jobs import META
-from tidepool.infrastructures.nomad.jobspec import Constraint
 from tidepool.infrastructures.nomad.resources import NomadMachine, NomadMachineModel, RollOut, RollOutModel
 from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Made, Refusal, Task, Unfinished
 from tidepool.resources.reading import Mistake, read
@@ -31,21 +29,29 @@ _AGAIN_S = 0.5
 _ASK_EACH = 4
 
 
-class NomadMachineKind(IdempotentKind[NomadMachineModel]):
-    """A host that is a machine, for as long as its metadata says so."""
+_Open = Callable[[ApiLocation, Mapping[str, str]], Api]
+_M = TypeVar("_M", NomadMachineModel, RollOutModel)
 
-    resource = NomadMachine
-    timeout_s = 180.0
+
+class _NomadKind(IdempotentKind[_M]):
+    """One of what is in a Nomad, whose API a resource names."""
 
     def __init__(
-        self,
-        home: Home,
-        open: Callable[[ApiLocation, Mapping[str, str]], Api] = ApiLocation.open,
-        sleep: Callable[[float], None] = time.sleep,
+        self, home: Home, open: _Open = ApiLocation.open, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         super().__init__(home)
         self._open = open
         self._sleep = sleep
+
+    def _api(self, wanted: _M) -> Api:
+        return self._open(read(ApiLocation, wanted.api).value, self._home.environment)
+
+
+class NomadMachineKind(_NomadKind[NomadMachineModel]):
+    """A host that is a machine, for as long as its metadata says so."""
+
+    resource = NomadMachine
+    timeout_s = 180.0
 
     def mistakes(self, wanted: NomadMachineModel) -> Iterable[Mistake]:
         try:
@@ -61,7 +67,7 @@ class NomadMachineKind(IdempotentKind[NomadMachineModel]):
 
     def create(self, wanted: NomadMachineModel, task: Task) -> Made:
         api = self._api(wanted)
-        host = take(api, _desired(wanted))
+        host = take(api, wanted)
         key = key_of(host)
         assert key is not None
         made = Made(key.machine_id, {"host": host.name})
@@ -104,9 +110,6 @@ class NomadMachineKind(IdempotentKind[NomadMachineModel]):
                 f"{id.partition('/')[0]} -unset {','.join(META)}`"
             )
 
-    def _api(self, wanted: NomadMachineModel) -> Api:
-        return self._open(read(ApiLocation, wanted.api).value, self._home.environment)
-
     def _wait(self, api: Api, host: Host, wanted: NomadMachineModel, task: Task, made: Made) -> None:
         """Until all of its jobs run there."""
         shown: list[str] = []
@@ -141,16 +144,10 @@ class NomadMachineKind(IdempotentKind[NomadMachineModel]):
 _GOES_ON: Final = (2, 0, 6)
 
 
-class RollOutKind(IdempotentKind[RollOutModel]):
+class RollOutKind(_NomadKind[RollOutModel]):
     """The last roll-out of a system job: a version after one that failed is refused where Nomad would leave it half way."""
 
     resource = RollOut
-
-    def __init__(
-        self, home: Home, open: Callable[[ApiLocation, Mapping[str, str]], Api] = ApiLocation.open
-    ) -> None:
-        super().__init__(home)
-        self._open = open
 
     def refuse_update(self, old: RollOutModel, wanted: RollOutModel) -> None:
         self._look_back(wanted)
@@ -190,9 +187,6 @@ class RollOutKind(IdempotentKind[RollOutModel]):
     def delete(self, id: str, state: RollOutModel, task: Task) -> None:
         """Leave the job alone: it is another resource's."""
 
-    def _api(self, wanted: RollOutModel) -> Api:
-        return self._open(read(ApiLocation, wanted.api).value, self._home.environment)
-
 
 def _failed(api: Api, wanted: RollOutModel) -> Mapping[str, Any] | None:
     try:
@@ -206,16 +200,3 @@ def _failed(api: Api, wanted: RollOutModel) -> Mapping[str, Any] | None:
 
 def _key(wanted: NomadMachineModel) -> MachineKey:
     return MachineKey(wanted.stack, wanted.machine)
-
-
-def _desired(wanted: NomadMachineModel) -> DesiredMachine:
-    constraints = (each.split(" ", 2) for each in wanted.constraints)
-    return DesiredMachine(
-        _key(wanted),
-        wanted.fleet,
-        wanted.address,
-        tuple(Constraint(left, right, operand) for left, operand, right in constraints),
-        tuple(wanted.drivers),
-        tuple(wanted.datacenters),
-        wanted.node_pool,
-    )

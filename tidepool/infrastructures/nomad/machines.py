@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -55,19 +56,13 @@ class NomadMachines:
         return tuple(sorted(map(to_machine, find(self.api, stack)), key=lambda machine: machine.key))
 
     def delete(self, key: MachineKey) -> None:
-        def jobs(fleet: str) -> tuple[str, ...]:
-            return fleet_jobs(self.place, key.stack, fleet)
-
-        leave(self.api, key, jobs, self.place.namespace, self._waits())
-
-    def _waits(self) -> Callable[[], bool]:
         ends = time.monotonic() + self.stop_s
 
         def wait() -> bool:
             self.sleep(0.5)
             return time.monotonic() < ends
 
-        return wait
+        leave(self.api, key, partial(fleet_jobs, self.place, key.stack), self.place.namespace, wait)
 
 
 def to_machine(host: Host) -> Machine:

@@ -28,7 +28,7 @@ from tidepool.infrastructures.nomad.jobs import DRIVER, STACK, required_attribut
 from tidepool.infrastructures.nomad.jobspec import Constraint, Group, Job, Task, written
 from tidepool.infrastructures.nomad.machines import api_of
 from tidepool.infrastructures.nomad.options import SiteOptions
-from tidepool.infrastructures.nomad.reading import Options, label, own_boots, read_options
+from tidepool.infrastructures.nomad.reading import OWN_PORTS, Options, label, own_boots, read_options
 
 if TYPE_CHECKING:
     from tidepool.resources.kind import Home
@@ -63,10 +63,9 @@ class Demands:
 def demands(spec: ClusterSpec, options: Options) -> Iterator[Demand]:
     """All that is asked for, fleets with ``min_nodes``: more come when there are hosts."""
     place = options.place
-    ports = {"ctl": (6817,), "dbd": (6819,)}
     for boot, machines in own_boots(spec).items():
         for name in machines:
-            taken = (*ports.get(boot, ()), place.ssh_port)
+            taken = (*OWN_PORTS[boot], place.ssh_port)
             yield Demand(f"{options.path}.hosts.{name}", place.hosts[name], ports=taken)
     for (name, key), offering in options.offerings.items():
         at = next(i for i, fleet in enumerate(spec.fleets) if fleet.name == name)
@@ -245,14 +244,11 @@ def look(api: Api, named: Sequence[str], stack: str) -> There:
         if host.name not in named:
             continue
         for each in api.call("GET", f"node/{host.id}/allocations", namespace="*") or ():
-            if each.get("ClientStatus") in ("pending", "running") and not _is_of(each, stack):
+            is_own = each["JobID"].startswith(f"{stack}-")
+            if each.get("ClientStatus") in ("pending", "running") and not is_own:
                 for port in _ports(each):
                     ports[host.name, port] = each["JobID"]
     return There(hosts, ports)
-
-
-def _is_of(allocation: dict[str, Any], stack: str) -> bool:
-    return str(allocation["JobID"]).startswith(f"{stack}-")
 
 
 def _ports(allocation: dict[str, Any]) -> Iterator[int]:

@@ -11,12 +11,12 @@ from tidepool.cluster.part_reading import read_part
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError, read_offerings
-from tidepool.infrastructures.nomad.options import Container, Offering, SiteOptions
+from tidepool.infrastructures.nomad.options import Offering, SiteOptions
 from tidepool.infrastructures.reading import has_own_machines, pool_mistakes, volume_mistakes
 
 _NAME: Final = "nomad"
 #: Ports that daemons take of their hosts, by whose they are.
-_OWN_PORTS: Final = {"ctl": (6817,), "dbd": (6819,), "login": ()}
+OWN_PORTS: Final = {"ctl": (6817,), "dbd": (6819,), "login": ()}
 _SLURMD_PORT: Final = 6818
 
 
@@ -127,7 +127,7 @@ def _claims(spec: ClusterSpec, at: str, place: SiteOptions) -> Iterator[tuple[st
     for boot, machines in own_boots(spec).items():
         for name in machines:
             if name in place.hosts:
-                for port in (*_OWN_PORTS[boot], place.ssh_port):
+                for port in (*OWN_PORTS[boot], place.ssh_port):
                     yield place.hosts[name], port, f"{at}.hosts.{name}", name
     for found in spec.entries(_NAME):
         name = label(found.fleet.name, found.entry.offering)
@@ -136,8 +136,4 @@ def _claims(spec: ClusterSpec, at: str, place: SiteOptions) -> Iterator[tuple[st
     for i, container in enumerate(place.containers):
         if container.port is not None:
             where = container.host or f"fleet {container.fleet}"
-            yield where, container.port, f"{at}.containers[{i}].port", _named(container)
-
-
-def _named(container: Container) -> str:
-    return f"the container {container.name}"
+            yield where, container.port, f"{at}.containers[{i}].port", f"the container {container.name}"
