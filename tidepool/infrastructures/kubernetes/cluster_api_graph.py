@@ -43,7 +43,7 @@ _DELETE_WITHIN: Final = "60m"
 class ClusterApiMachines:
     """Machines of one fleet, once `for_fleet` said of which."""
 
-    FORMS: ClassVar[Sequence[str]] = ("disk.qcow2",)
+    forms: ClassVar[Sequence[str]] = ("disk.qcow2",)
 
     stack: str
     cluster: str
@@ -84,10 +84,6 @@ class ClusterApiMachines:
             stack, name, options, api, there, ssh, spec.own_hosts, spec.network.prefixlen, data, (made, data)
         )
 
-    @property
-    def forms(self) -> Sequence[str]:
-        return self.FORMS
-
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         (entry,) = fleet.infrastructures
         named = fleet.name if entry.offering is None else f"{fleet.name}.{entry.offering}"
@@ -96,7 +92,7 @@ class ClusterApiMachines:
 
     def image(self, name: str, digest: Input[str]) -> Output[str]:
         """The file for the server that hosts load it from; gives its name and digest."""
-        file = resources.ImageFile(f"{name}@{self.FORMS[0]}", image=digest, form=self.FORMS[0])
+        file = resources.ImageFile(f"{name}@{self.forms[0]}", image=digest, form=self.forms[0])
         return Output.all(digest, file.path).apply(lambda known: f"{name}-{known[0]}")
 
     def network(self, name: str, cidr: IPv4Network) -> Output[str]:

@@ -189,7 +189,7 @@ class Kubernetes:
     @property
     def forms(self) -> Sequence[str]:
         of_pods = (_FORM,) if self.has_pods else ()
-        return (*of_pods, *(ClusterApiMachines.FORMS if self.machines else ()))
+        return (*of_pods, *(ClusterApiMachines.forms if self.machines else ()))
 
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         offering = self.options.offerings[fleet.name, fleet.infrastructures[0].key]

@@ -56,17 +56,13 @@ class PodOrder:
     network: str
     architecture: str
 
-    @property
-    def labels(self) -> Mapping[str, str]:
-        return labels_of(self.stack, self.fleet, self.name, self.address)
-
 
 def metadata(order: PodOrder, place: SiteOptions) -> Mapping[str, Any]:
     """Return the metadata of a pod, with its place in the network."""
     return {
         "name": order.name,
         "namespace": order.namespace,
-        "labels": dict(order.labels),
+        "labels": dict(labels_of(order.stack, order.fleet, order.name, order.address)),
         "annotations": {
             **addressed(order, place),
             # Ready is busy, so nobody waits for it: `tidepool:kubernetes:Machine` waits until the machine answers.
@@ -86,13 +82,10 @@ def addressed(order: PodOrder, place: SiteOptions) -> Mapping[str, str]:
                 "ovn.kubernetes.io/mac_address": order.mac,
             }
         case "multus":
-            one = f'{{"name": "{order.network}", "ips": ["{order.address}/{_prefix(order.network)}"], "mac": "{order.mac}"}}'
+            # Networks of multus are named with the length of their prefix: ``net-16``.
+            prefix = order.network.rpartition("-")[2]
+            one = f'{{"name": "{order.network}", "ips": ["{order.address}/{prefix}"], "mac": "{order.mac}"}}'
             return {"k8s.v1.cni.cncf.io/networks": f"[{one}]"}
-
-
-def _prefix(network: str) -> str:
-    """Networks of multus are named with the length of their prefix: ``net-16``."""
-    return network.rpartition("-")[2]
 
 
 def spec(order: PodOrder, offering: Offering, place: SiteOptions) -> Mapping[str, Any]:

@@ -13,7 +13,6 @@ from tidepool.clients.kubernetes.contract import Forbidden, KubernetesError, Kub
 from tidepool.clients.kubernetes.objects import Namespace, Node, Right
 from tidepool.cluster import hostlist
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.cluster.hostlist import fold
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.finding import Finding, Preflight, findings, gathered
@@ -108,7 +107,7 @@ def _demands(
 def _demand(path: str, names: tuple[str, ...], shape: Shape, offering: Offering, architecture: str) -> Demand:
     return Demand(
         path,
-        fold(names),
+        hostlist.fold(names),
         offering.kind,
         shape.cpus * 1000,
         shape.memory_mib + offering.overhead_mib,
