@@ -8,7 +8,7 @@ import pytest
 
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures.ssh.ask import kind_of
-from tidepool.infrastructures.ssh.preflight import Demand, lacks
+from tidepool.infrastructures.ssh.preflight import Demand, Demands, lacks
 
 FIT: dict[str, Any] = {
     "claim": None,
@@ -28,7 +28,7 @@ FIT: dict[str, Any] = {
 def wrong(**facts: Any) -> tuple[str, ...]:
     demand = Demand("fleets[0]", "alpha", 8, 16000)
     users = {"slurm": (64030, 64030), "munge": (980, 980)}
-    return lacks({**FIT, **facts}, demand, stack="physics", systems=("debian 12",), users=users)
+    return lacks({**FIT, **facts}, demand, Demands("physics", ("debian 12",), users, (demand,)))
 
 
 def claimed(stack: str) -> dict[str, Any]:

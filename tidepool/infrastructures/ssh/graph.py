@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pulumi import Input, Output, ResourceOptions
 
@@ -57,6 +57,8 @@ class Ssh:
     ``shared`` is what roles are told on every host; ``own`` whether these are the cluster's own machines.
     """
 
+    forms: ClassVar[Sequence[str]] = ()
+
     stack: str
     options: Options
     fit: Preflight
@@ -65,10 +67,6 @@ class Ssh:
     hosts: tuple[str, ...]
     numbers: Mapping[IPv4Address, int]
     own: bool = False
-
-    @property
-    def forms(self) -> Sequence[str]:
-        return ()
 
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         numbers = {slot.address: slot.number for slot in fleet.slots()}

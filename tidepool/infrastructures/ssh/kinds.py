@@ -167,36 +167,29 @@ def _files(parts: Boot[str]) -> list[File[str]]:
     return [file for file in parts.files if not file.path.startswith(_HOSTS_OWN)]
 
 
+_PLACE: Final = ("path", "mode", "owner", "group")
+
+
+def _fields(part: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(part, name) for name in names}
+
+
 def _variables_of(parts: Boot[str]) -> Mapping[str, Any]:
     """A boot as the role `services` takes it. Mounts are variables: a boot's are of folders of this machine."""
     return {
         "tidepool_services": [
             {
-                "name": service.name,
+                **_fields(service, "name", "user", "ready", "begins", "once", "stop_timeout_s"),
                 "argv": list(service.argv),
-                "user": service.user,
-                "ready": service.ready,
-                "begins": service.begins,
-                "once": service.once,
-                "stop_timeout_s": service.stop_timeout_s,
             }
             for service in parts.services
             if service.name != "sshd"  # it has one, or nobody would have come in
         ],
         "tidepool_files": [
-            {
-                "path": file.path,
-                "src": f"{{{{ tidepool_files_folder }}}}/{at}",
-                "mode": file.mode,
-                "owner": file.owner,
-                "group": file.group,
-            }
+            {**_fields(file, *_PLACE), "src": f"{{{{ tidepool_files_folder }}}}/{at}"}
             for at, file in enumerate(_files(parts))
         ],
-        "tidepool_folders": [
-            {"path": each.path, "mode": each.mode, "owner": each.owner, "group": each.group}
-            for each in parts.folders
-        ],
+        "tidepool_folders": [_fields(each, *_PLACE) for each in parts.folders],
     }
 
 

@@ -73,20 +73,10 @@ _TOOLS: Final = {"unshare": "util-linux", "setpriv": "util-linux", "ip": "iprout
 
 
 @gathered
-def lacks(
-    facts: Mapping[str, Any],
-    demand: Demand,
-    *,
-    stack: str,
-    systems: Sequence[str],
-    users: Mapping[str, tuple[int, ...]],
-) -> Iterator[str]:
-    """All that is wrong with a host, each with the remedy. ``facts`` are the keeper's.
-
-    ``users`` are the numbers, of the user and of its group, that accounts are to have.
-    """
+def lacks(facts: Mapping[str, Any], demand: Demand, demands: Demands) -> Iterator[str]:
+    """All that is wrong with a host, each with the remedy. ``facts`` are the keeper's."""
     claim = facts["claim"]
-    if claim and claim["key"]["stack"] != stack:
+    if claim and claim["key"]["stack"] != demands.stack:
         key = claim["key"]
         taken = f"it is the node {key['node']} of the stack {key['stack']}: give it back there first, or take another host"
         yield marked(taken, "capacity")
@@ -97,9 +87,9 @@ def lacks(
             "of that cluster and stop what runs, or take another host"
         )
     system = f"{facts['os'].get('ID', '?')} {facts['os'].get('VERSION_ID', '?')}"
-    if system not in systems:
+    if system not in demands.systems:
         yield (
-            f"it runs {system}, and hosts run {' or '.join(systems)}: take another host; or name it in `systems`, where its "
+            f"it runs {system}, and hosts run {' or '.join(demands.systems)}: take another host; or name it in `systems`, where its "
             "packages have the same release of Slurm"
         )
     if "apt-get" not in facts["tools"]:
@@ -118,7 +108,7 @@ def lacks(
             f"it has {facts['memory_mib']} MiB of memory, and the shape {demand.memory_mib} MiB: lower memory of the shape, or "
             "take another host"
         )
-    for name, (uid, gid) in users.items():
+    for name, (uid, gid) in demands.users.items():
         there = facts["users"].get(name)
         if there and tuple(there) != (uid, gid):
             yield (
@@ -143,7 +133,7 @@ def lacks_of_hosts(demands: Demands, ask: Ask = ask) -> Iterator[tuple[Demand, S
             facts = ask(demand.connection, "facts", accounts, FACTS_S)
         except HostError as error:
             return (str(error),)
-        return lacks(facts, demand, stack=demands.stack, systems=demands.systems, users=demands.users)
+        return lacks(facts, demand, demands)
 
     with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(demands.hosts)))) as threads:
         yield from zip(demands.hosts, threads.map(wrong, demands.hosts), strict=True)
