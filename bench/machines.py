@@ -24,13 +24,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tidepool.cluster.boot import File, Folder, Mount, Service
 from tidepool.infrastructures.local.kernel import (
-    File,
-    Folder,
     MachineSpec,
-    Mount,
     NetworkSpec,
-    Service,
     create_machine,
     create_network,
     delete_machine,

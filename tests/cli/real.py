@@ -16,12 +16,10 @@ from typing import Any
 
 from bench import machines as bench
 from tests.infrastructures.local.stacks import Stack, left_of
+from tidepool.cluster.boot import File, Folder, Service
 from tidepool.infrastructures.local.kernel import (
-    File,
-    Folder,
     MachineSpec,
     NetworkSpec,
-    Service,
     create_machine,
     create_network,
     preflight,

@@ -13,7 +13,9 @@ from tidepool.cli.overview import Overview, overview
 from tidepool.cli.problems import Observations, RemoteMachines, state_word
 from tidepool.clients.slurm import Controller, JobRequest, Node, NodeState, Slots
 from tidepool.clients.slurm.scontrol import Reason
-from tidepool.infrastructures.local.kernel import Machine, MachineState, ServiceState
+from tidepool.infrastructures.local.kernel import Machine
+from tidepool.infrastructures.local.kernel.machine import MachineState
+from tidepool.infrastructures.local.kernel.record import ServiceState
 
 CLUSTER = Cluster("dev", "dev", CONTROLLER, fleets={"cpu": "cpu-[1-2]"})
 UP = (Controller("primary", "ctl", True),)

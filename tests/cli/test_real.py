@@ -17,7 +17,8 @@ import pytest
 from tests.cli.real import STACK, RealCluster
 from tests.machine_faults import pull_plug
 from tidepool.cli import errors
-from tidepool.infrastructures.local.kernel import Service, create_machine
+from tidepool.cluster.boot import Service
+from tidepool.infrastructures.local.kernel import create_machine
 
 pytestmark = pytest.mark.slow
 

@@ -34,6 +34,7 @@ from tidepool.clients.kubernetes.exchange import Answer, Exchange
 from tidepool.clients.kubernetes.first_objects import API_SERVER_USER, first_objects
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.cluster import kubelet_files
+from tidepool.cluster.boot import File, Folder, Mount, Service
 from tidepool.cluster.kubelet_files import PodRoute, pod_routes
 from tidepool.cluster.roles import Role
 from tidepool.cluster.slurm_conf import configuration
@@ -46,12 +47,8 @@ from tidepool.infrastructures import contract as parts
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes_access import dialer
 from tidepool.infrastructures.local.kernel import (
-    File,
-    Folder,
     MachineSpec,
-    Mount,
     NetworkSpec,
-    Service,
     create_machine,
     create_network,
     execute,

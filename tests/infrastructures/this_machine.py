@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidepool.cluster import addresses
+from tidepool.cluster.boot import Mount
 from tidepool.infrastructures import Machine
 from tidepool.infrastructures.local import kernel
 from tidepool.infrastructures.local import machines as this_machine
@@ -28,7 +29,7 @@ class ThisMachine(this_machine.ThisMachine):
             image=str(self.image),
             cpus=request.cpus,
             memory_mib=request.memory_mib,
-            mounts=(kernel.Mount("/usr", "/usr"),),
+            mounts=(Mount("/usr", "/usr"),),
         )
         with this_machine.kinds_of_failures():
             kernel.create_machine(self.data, spec)

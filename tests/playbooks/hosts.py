@@ -23,10 +23,11 @@ import pytest
 
 from tests.golden import golden_store, image_of
 from tests.infrastructures.local.stacks import Stack
+from tidepool.cluster.boot import File, Folder, Mount, Service
 from tidepool.images import ImageStore, Machine, MirrorError
 from tidepool.images.apt import private_apt
 from tidepool.infrastructures.local import kernel
-from tidepool.infrastructures.local.kernel import File, Folder, MachineSpec, Mount, Service
+from tidepool.infrastructures.local.kernel import MachineSpec
 
 BARE = Path(__file__).parent / "bare"
 PLAYBOOKS = Path(__file__).parents[2] / "playbooks"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.provider.calls import Calls
+from tidepool.cluster.boot import File, Folder, Mount, Service
 from tidepool.infrastructures.local.boots import BootKind
-from tidepool.infrastructures.local.kernel import File, Folder, Mount, Service
 from tidepool.infrastructures.local.resources import BootModel
 from tidepool.infrastructures.ssh import play as plays
 from tidepool.infrastructures.ssh.kinds import SshPlaybookKind

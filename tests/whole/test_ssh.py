@@ -21,8 +21,8 @@ from tests.provider.calls import Calls
 from tests.whole.cluster import Cluster, summary
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import JobState
+from tidepool.cluster.boot import Mount
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.local.kernel import Mount
 from tidepool.infrastructures.ssh.kinds import SshPlaybookKind
 from tidepool.infrastructures.ssh.machines import machines_of
 from tidepool.infrastructures.ssh.play import Play, run_play

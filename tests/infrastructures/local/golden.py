@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidepool.infrastructures.local.kernel import File, Folder, MachineSpec, Mount, Service
+from tidepool.cluster.boot import File, Folder, Mount, Service
+from tidepool.infrastructures.local.kernel import MachineSpec
 
 PEOPLE = ("root", "researcher")
 _HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"

@@ -13,14 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidepool.cluster.boot import Mount, Service
 from tidepool.infrastructures.local.kernel import (
-    Ended,
     Machine,
     MachineSpec,
-    Mount,
     Network,
     NetworkSpec,
-    Service,
     create_machine,
     create_network,
     delete_machine,
@@ -30,6 +28,7 @@ from tidepool.infrastructures.local.kernel import (
     list_networks,
     read_machine,
 )
+from tidepool.infrastructures.local.kernel.entry import Ended
 from tidepool.infrastructures.local.kernel.layout import cgroup_of
 
 CIDR = "10.77.0.0/16"

@@ -10,13 +10,8 @@ import pytest
 
 from tests.infrastructures.local.stacks import PYTHON, Stack
 from tests.machine_faults import pull_plug
-from tidepool.infrastructures.local.kernel import (
-    Device,
-    File,
-    InUse,
-    Service,
-    delete_machine,
-)
+from tidepool.cluster.boot import Device, File, Service
+from tidepool.infrastructures.local.kernel import InUse, delete_machine
 
 _HOLD = "import sys; held = bytearray(int(sys.argv[1]) << 20); print('held')"
 

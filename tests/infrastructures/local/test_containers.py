@@ -16,14 +16,9 @@ import pytest
 from tests.golden import CONVERGED, golden_image
 from tests.infrastructures.local.stacks import Stack, left_of
 from tests.machine_faults import pull_plug
-from tidepool.infrastructures.local.kernel import (
-    Ended,
-    File,
-    Machine,
-    Service,
-    boot_log,
-    wait_ready,
-)
+from tidepool.cluster.boot import File, Service
+from tidepool.infrastructures.local.kernel import Machine, boot_log, wait_ready
+from tidepool.infrastructures.local.kernel.entry import Ended
 
 pytestmark = pytest.mark.slow
 

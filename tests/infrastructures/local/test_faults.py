@@ -10,9 +10,9 @@ import pytest
 
 from tests.infrastructures.local.stacks import PYTHON, Stack, kill_hard
 from tests.machine_faults import freeze_machine, pull_plug, thaw_machine
+from tidepool.cluster.boot import Service
 from tidepool.infrastructures.local.kernel import (
     NoSuchMachine,
-    Service,
     delete_machine,
     list_machines,
     list_networks,

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.infrastructures.local.stacks import CIDR, Stack
-from tidepool.infrastructures.local.kernel import File, NetworkSpec, create_network, wait_ready
+from tidepool.cluster.boot import File
+from tidepool.infrastructures.local.kernel import NetworkSpec, create_network, wait_ready
 
 
 @pytest.fixture

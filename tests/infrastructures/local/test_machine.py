@@ -13,17 +13,14 @@ from pathlib import Path
 import pytest
 
 from tests.infrastructures.local.stacks import Stack, run_python
+from tidepool.cluster.boot import File, Folder, Mount, Service
 from tidepool.infrastructures.local.kernel import (
     BadSpec,
     BootFailed,
-    File,
-    Folder,
     InUse,
-    Mount,
     NetworkSpec,
     NoSuchMachine,
     NoSuchNetwork,
-    Service,
     TimedOut,
     boot_log,
     create_machine,

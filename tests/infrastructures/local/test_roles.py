@@ -13,13 +13,8 @@ import pytest
 
 from tests.infrastructures.local.stacks import PYTHON, Stack, kill_hard
 from tests.machine_faults import pull_plug
-from tidepool.infrastructures.local.kernel import (
-    Machine,
-    Service,
-    boot_log,
-    stop_machine,
-    wait_ready,
-)
+from tidepool.cluster.boot import Service
+from tidepool.infrastructures.local.kernel import Machine, boot_log, stop_machine, wait_ready
 
 _SLEEP = ("/bin/sleep", "1000")
 _ROLES = "/var/lib/tidepool/roles"

@@ -10,7 +10,8 @@ import pytest
 
 from tests.infrastructures.local.stacks import Stack
 from tests.infrastructures.local.test_roles import lose, take, until, until_states
-from tidepool.infrastructures.local.kernel import Machine, Service, entry, machine, wait_ready
+from tidepool.cluster.boot import Service
+from tidepool.infrastructures.local.kernel import Machine, entry, machine, wait_ready
 from tidepool.infrastructures.local.kernel.cgroup import hierarchies
 from tidepool.infrastructures.local.kernel.cgroup_versions import CgroupsV2
 

@@ -9,10 +9,9 @@ import time
 import pytest
 
 from tests.infrastructures.local.stacks import PYTHON, Stack
+from tidepool.cluster.boot import Service
 from tidepool.infrastructures.local.kernel import (
     Machine,
-    Service,
-    ServiceState,
     TimedOut,
     boot_log,
     execute,
@@ -20,6 +19,7 @@ from tidepool.infrastructures.local.kernel import (
     stop_machine,
     wait_ready,
 )
+from tidepool.infrastructures.local.kernel.record import ServiceState
 
 _SLEEP = ("/bin/sleep", "1000")
 #: It says when it is ready to be told.

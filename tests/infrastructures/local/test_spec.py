@@ -9,15 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.infrastructures.local.kernel import (
-    BadSpec,
-    Device,
-    File,
-    MachineSpec,
-    Mount,
-    NetworkSpec,
-    Service,
-)
+from tidepool.cluster.boot import Device, File, Mount, Service
+from tidepool.infrastructures.local.kernel import BadSpec, MachineSpec, NetworkSpec
 from tidepool.infrastructures.local.kernel.plan import Surroundings, encode, machine_steps
 
 _SPEC = MachineSpec(

@@ -24,8 +24,9 @@ import pytest
 from tests.golden import golden_image
 from tests.infrastructures.local.stacks import Stack, left_of
 from tests.toolchain import built_tools
+from tidepool.cluster.boot import File, Folder, Mount, Service
 from tidepool.infrastructures.local import kernel
-from tidepool.infrastructures.local.kernel import File, Folder, MachineSpec, Mount, NetworkSpec, Service
+from tidepool.infrastructures.local.kernel import MachineSpec, NetworkSpec
 from tidepool.provider.certificates import Subject, authority, signed
 from tidepool.toolchain import NOMAD
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
+from typing import ClassVar
 
 import pulumi
 from pulumi import Input, Output
@@ -27,11 +28,9 @@ class Local:
     and gives nothing.
     """
 
-    stack: str
+    forms: ClassVar[Sequence[str]] = ()
 
-    @property
-    def forms(self) -> Sequence[str]:
-        return ()
+    stack: str
 
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         return self

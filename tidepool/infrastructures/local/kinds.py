@@ -56,15 +56,6 @@ def spec_mistakes(error: BadSpec, inputs: Mapping[str, str]) -> list[Mistake]:
     return [Mistake(inputs.get(field, field), said) for field, said in error.mistakes]
 
 
-def _network_spec(wanted: NetworkModel) -> NetworkSpec:
-    """The network, as the kernel takes it.
-
-    Raises:
-        BadSpec: there are mistakes in it.
-    """
-    return NetworkSpec(wanted.stack, wanted.network, wanted.cidr)
-
-
 class NetworkKind(IdempotentKind[NetworkModel]):
     """A switch. Before the first one is made it is seen whether this machine can make machines at all."""
 
@@ -78,7 +69,7 @@ class NetworkKind(IdempotentKind[NetworkModel]):
 
     def mistakes(self, wanted: NetworkModel) -> Iterable[Mistake]:
         try:
-            spec = _network_spec(wanted)
+            spec = NetworkSpec(wanted.stack, wanted.network, wanted.cidr)
         except BadSpec as error:
             return spec_mistakes(error, {"name": "network"})
         if self._is_up(spec):
@@ -86,7 +77,8 @@ class NetworkKind(IdempotentKind[NetworkModel]):
         return [Mistake("", str(lack)) for lack in self._found_lacking()]
 
     def create(self, wanted: NetworkModel, task: Task) -> Made:
-        create_network(self._home.data, _network_spec(wanted), task.left_s)
+        spec = NetworkSpec(wanted.stack, wanted.network, wanted.cidr)
+        create_network(self._home.data, spec, task.left_s)
         return Made(f"{wanted.stack}/{wanted.network}")
 
     def look(self, id: str, state: NetworkModel) -> Mapping[str, Plain] | None:

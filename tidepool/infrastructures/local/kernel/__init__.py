@@ -4,12 +4,6 @@ The only code that touches this machine's kernel. What to make is a frozen speci
 from the kernel and the data folder, which every function is given. See ``docs/architecture.md``.
 """
 
-from tidepool.cluster.boot import Device as Device
-from tidepool.cluster.boot import File as File
-from tidepool.cluster.boot import Folder as Folder
-from tidepool.cluster.boot import Mount as Mount
-from tidepool.cluster.boot import Service as Service
-from tidepool.infrastructures.local.kernel.entry import Ended as Ended
 from tidepool.infrastructures.local.kernel.entry import dial as dial
 from tidepool.infrastructures.local.kernel.entry import enter_prefix as enter_prefix
 from tidepool.infrastructures.local.kernel.entry import execute as execute
@@ -23,7 +17,6 @@ from tidepool.infrastructures.local.kernel.errors import NoSuchNetwork as NoSuch
 from tidepool.infrastructures.local.kernel.errors import TimedOut as TimedOut
 from tidepool.infrastructures.local.kernel.lifeline import started_at as started_at
 from tidepool.infrastructures.local.kernel.machine import Machine as Machine
-from tidepool.infrastructures.local.kernel.machine import MachineState as MachineState
 from tidepool.infrastructures.local.kernel.machine import boot_log as boot_log
 from tidepool.infrastructures.local.kernel.machine import create_machine as create_machine
 from tidepool.infrastructures.local.kernel.machine import delete_machine as delete_machine
@@ -40,6 +33,5 @@ from tidepool.infrastructures.local.kernel.preflight import Lack as Lack
 from tidepool.infrastructures.local.kernel.preflight import Plans as Plans
 from tidepool.infrastructures.local.kernel.preflight import kubelets_at_most as kubelets_at_most
 from tidepool.infrastructures.local.kernel.preflight import preflight as preflight
-from tidepool.infrastructures.local.kernel.record import ServiceState as ServiceState
 from tidepool.infrastructures.local.kernel.spec import MachineSpec as MachineSpec
 from tidepool.infrastructures.local.kernel.spec import NetworkSpec as NetworkSpec

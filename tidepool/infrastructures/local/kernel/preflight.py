@@ -64,7 +64,8 @@ def preflight(data: Path, plans: Plans = Plans()) -> tuple[Lack, ...]:
 
     The data folder is made where it is not there.
     """
-    found = [*_user(), *_kernel(), *_commands(), *_cgroups(), *_limits(plans), *_ranges(plans)]
+    groups = (Lack(*each) for each in lacking(tuple(hierarchies(Path("/proc/self/mountinfo").read_text()))))
+    found = [*_user(), *_kernel(), *_commands(), *groups, *_limits(plans), *_ranges(plans)]
     if not any(lack.fatal for lack in found):
         found.extend(_trial(data))
     return tuple(found)
@@ -99,11 +100,6 @@ def _commands() -> Iterator[Lack]:
             yield Lack(f"the command {command} is not on PATH", f"apt-get install {package}")
     if shutil.which(COMPILER) is None:
         yield Lack(f"there is no C compiler ({COMPILER}) on PATH", COMPILER_REMEDY)
-
-
-def _cgroups() -> Iterator[Lack]:
-    for what, remedy in lacking(tuple(hierarchies(Path("/proc/self/mountinfo").read_text()))):
-        yield Lack(what, remedy)
 
 
 def _limits(plans: Plans) -> Iterator[Lack]:
