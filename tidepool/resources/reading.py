@@ -11,7 +11,7 @@ from types import UnionType
 from typing import Any, Final, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 from tidepool.cluster.boot import Variables
-from tidepool.resources.model import MISSING, Model, camel, types_of
+from tidepool.resources.model import MISSING, Model, Property, camel, types_of
 from tidepool.resources.values import UNKNOWN, Inputs, Plain, has_unknowns
 
 _M = TypeVar("_M")
@@ -61,8 +61,8 @@ def read(model: type[_M], inputs: Inputs, *, strict: bool = False) -> Reading[_M
 def _read_one(model: Any, name: str, value: Plain) -> Any:
     """The meaning of one input; where it cannot be read, what was given."""
     reader = _Reader()
-    (entry,) = (each for each in _entries(model) if each.name == name)
-    read = reader.entry(entry, "", {entry.wire: value})
+    (entry,) = (each for each in _entries(model) if each[0].name == name)
+    read = reader.entry(entry, "", {entry[0].wire: value})
     return value if reader.mistakes else read
 
 
@@ -84,29 +84,16 @@ def differences(model: type[Model], old: Inputs, new: Inputs) -> tuple[Change, .
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A property of a model, or a field of a dataclass."""
-
-    name: str
-    wire: str
-    type: Any
-    default: Any
-    least: float
-    is_input: bool
-    keyed_by: str = ""
+#: A property, with its type.
+_Entry = tuple[Property, Any]
 
 
 @cache
 def _entries(model: Any) -> tuple[_Entry, ...]:
+    """The properties of a model; the fields of a dataclass, as inputs."""
     types = types_of(model)
     if issubclass(model, Model):
-        return tuple(
-            _Entry(
-                name, each.wire, types[name], each.default, each.least, each.role != "output", each.keyed_by
-            )
-            for name, each in model.properties.items()
-        )
+        return tuple((each, types[name]) for name, each in model.properties.items())
     found = []
     for each in dataclasses.fields(model):
         default = each.default
@@ -116,7 +103,8 @@ def _entries(model: Any) -> tuple[_Entry, ...]:
         least = each.metadata.get("least", 0)
         # What programs may give an output for is a text here.
         type_ = str if isinstance(types[each.name], TypeVar) else types[each.name]
-        found.append(_Entry(each.name, camel(each.name), type_, default, least, True))
+        entry = Property("given", default, least=least, name=each.name, wire=camel(each.name))
+        found.append((entry, type_))
     return tuple(found)
 
 
@@ -127,39 +115,37 @@ class _Reader:
         self.mistakes: list[Mistake] = []
 
     def whole(self, model: Any, path: str, inputs: Inputs) -> Any:
-        return model(**{each.name: self.entry(each, path, inputs) for each in _entries(model)})
+        return model(**{each[0].name: self.entry(each, path, inputs) for each in _entries(model)})
 
     def refuse_others(self, model: type, path: str, inputs: Inputs) -> None:
-        known = sorted(each.wire for each in _entries(model) if each.is_input)
+        known = sorted(each.wire for each, _ in _entries(model) if each.role != "output")
         for key in inputs:
             # Those with underscores are the engine's own.
             if key not in known and not key.startswith("__"):
                 self._refuse(_below(path, key), f"there is no such input; known are {', '.join(known)}")
 
     def entry(self, entry: _Entry, path: str, inputs: Inputs) -> Any:
-        where, value = _below(path, entry.wire), inputs.get(entry.wire)
+        declared, type_ = entry
+        where, value = _below(path, declared.wire), inputs.get(declared.wire)
         if value is None:
-            if entry.default is MISSING:
-                self._refuse(where, f"it is missing; {_wanted(entry.type)} is wanted")
-                return _empty(entry.type)
-            return entry.default
-        if value == "" and entry.type is str and entry.default is MISSING:
+            if declared.default is MISSING:
+                self._refuse(where, f"it is missing; {_wanted(type_)} is wanted")
+                return _empty(type_)
+            return declared.default
+        if value == "" and type_ is str and declared.default is MISSING:
             self._refuse(where, "it is empty")
-        if entry.keyed_by and value is not UNKNOWN:
-            return self._keyed(entry, where, value)
-        return self._value(entry.type, where, value, entry.least)
+        if declared.keyed_by and value is not UNKNOWN:
+            return self._keyed(get_args(type_)[0], declared.keyed_by, where, value)
+        return self._value(type_, where, value, declared.least)
 
-    def _keyed(self, entry: _Entry, path: str, value: Plain) -> Any:
+    def _keyed(self, model: Any, keyed_by: str, path: str, value: Plain) -> Any:
         """A list that is stored as a map, by a field of its elements."""
-        model = get_args(entry.type)[0]
         if not isinstance(value, dict):
             self._refuse(path, f"it is {_shown(value)}; a map is wanted")
             return ()
         # Maps come over gRPC in any order.
         return tuple(
-            self._value(
-                model, _below(path, key), {**each, entry.keyed_by: key} if isinstance(each, dict) else each
-            )
+            self._value(model, _below(path, key), {**each, keyed_by: key} if isinstance(each, dict) else each)
             for key, each in sorted(value.items())
         )
 
@@ -216,7 +202,7 @@ class _Reader:
         inputs = {key: each for key, each in value.items() if each is not None}
         before = len(self.mistakes)
         self.refuse_others(model, path, inputs)
-        fields = {each.name: self.entry(each, path, inputs) for each in _entries(model)}
+        fields = {each[0].name: self.entry(each, path, inputs) for each in _entries(model)}
         return model(**fields) if len(self.mistakes) == before else None
 
     def _refuse(self, path: str, reason: str) -> None:
