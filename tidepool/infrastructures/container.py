@@ -130,7 +130,8 @@ def key_of(path: str) -> str:
 
 def _steps(boot: Boot, requests: str) -> Iterator[str]:
     for folder in boot.folders:
-        yield _line("install", "-d", "-m", folder.mode, "-o", folder.owner, "-g", folder.group, folder.path)
+        how = ("-d", "-m", folder.mode, "-o", folder.owner, "-g", folder.group)
+        yield shlex.join(("install", *how, folder.path))
     for file in boot.files:
         yield _install(file)
     present = " ".join(shlex.quote(device.path) for device in boot.devices)
@@ -148,7 +149,7 @@ def _install(file: File) -> str:
 
 def _service(service: Service, requests: str) -> Iterator[str]:
     if service.begins:
-        yield _line("await", service.begins)
+        yield shlex.join(("await", service.begins))
     argv: Sequence[str] = service.argv
     if service.user != "root":
         argv = ("setpriv", f"--reuid={service.user}", f"--regid={service.user}", "--init-groups", "--", *argv)
@@ -156,10 +157,6 @@ def _service(service: Service, requests: str) -> Iterator[str]:
         yield f"until {shlex.join(argv)}; do sleep 1; done"
     else:
         asked = f"{requests}/{service.name}" if service.restart == "on-failure" else ""
-        yield _line("keep", asked, *argv)
+        yield shlex.join(("keep", asked, *argv))
     if service.ready != "started":
-        yield _line("await", service.ready)
-
-
-def _line(*words: str) -> str:
-    return shlex.join(words)
+        yield shlex.join(("await", service.ready))
