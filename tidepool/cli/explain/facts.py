@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypedDict
+from typing import Any, Final
 
 from tidepool.cli.explain.lines import Cell, Line
 from tidepool.cli.explain.record import Health, Record, health
@@ -130,15 +130,8 @@ class Explanation:
         return (Cell(f"as the daemon saw it {ago(at, self.now)}{old}{paused}", style),)
 
 
-class _Source(TypedDict):
-    now: datetime
-    health: Health
-    is_afresh: bool
-    seen: datetime | None
-
-
-def source(record: Record) -> _Source:
-    """Return what an `Explanation` that is made of ``record`` is made of."""
+def source(record: Record) -> dict[str, Any]:
+    """Return by name the fields that every `Explanation` of ``record`` has."""
     return {
         "now": record.now,
         "health": health(record),
@@ -183,8 +176,10 @@ def events(intents: Iterable[Intent]) -> tuple[Event, ...]:
     return tuple(sorted(told, key=lambda event: event.at, reverse=True))
 
 
-def event_lines(told: Iterable[Event], now: datetime) -> Iterator[Line]:
-    """A line for each."""
+def event_lines(title: str, told: Sequence[Event], now: datetime) -> Iterator[Line]:
+    """A line for each, below the title; nothing without any."""
+    if told:
+        yield (Cell(title, "bold"),)
     for event in told:
         took = f" after {between(event.at, event.ended)}" if event.ended else f" for {between(event.at, now)}"
         said = f": {event.text}" if event.text else ""

@@ -26,20 +26,6 @@ class Cell(NamedTuple):
 Line = tuple[Cell, ...]
 
 
-_STYLES: Final[Mapping[Phase, str]] = {
-    Phase.BUSY: "green",
-    Phase.IDLE: "blue",
-    Phase.LAUNCHING: "cyan",
-    Phase.DRAINING: "yellow",
-    Phase.DRAINED: "yellow",
-    Phase.LEAVING: "yellow",
-    Phase.HELD: "magenta",
-    Phase.ILL: "red",
-    Phase.STRAY: "red",
-    Phase.UNKNOWN: "dim",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Glyphs:
     """A character for each phase, for slots without a node, and for what is cut off: a terminal may know ASCII only."""
@@ -49,35 +35,21 @@ class Glyphs:
     cut: str
 
 
-UNICODE: Final = Glyphs(
-    {
-        Phase.BUSY: "█",
-        Phase.IDLE: "▒",
-        Phase.LAUNCHING: "▲",
-        Phase.DRAINING: "▼",
-        Phase.DRAINED: "▽",
-        Phase.LEAVING: "▽",
-        Phase.HELD: "H",
-        Phase.ILL: "!",
-        Phase.STRAY: "!",
-        Phase.UNKNOWN: "?",
-    },
-    "·",
-    "…",
-)
-ASCII: Final = Glyphs(
-    {
-        **UNICODE.phases,
-        Phase.BUSY: "#",
-        Phase.IDLE: "=",
-        Phase.LAUNCHING: "+",
-        Phase.DRAINING: "v",
-        Phase.DRAINED: "-",
-        Phase.LEAVING: "-",
-    },
-    ".",
-    "~",
-)
+#: How each phase is drawn, in the order within a bar: its style, its character, and that in ASCII.
+_DRAWN: Final[Mapping[Phase, tuple[str, str, str]]] = {
+    Phase.BUSY: ("green", "█", "#"),
+    Phase.IDLE: ("blue", "▒", "="),
+    Phase.LAUNCHING: ("cyan", "▲", "+"),
+    Phase.DRAINING: ("yellow", "▼", "v"),
+    Phase.DRAINED: ("yellow", "▽", "-"),
+    Phase.LEAVING: ("yellow", "▽", "-"),
+    Phase.HELD: ("magenta", "H", "H"),
+    Phase.ILL: ("red", "!", "!"),
+    Phase.STRAY: ("red", "!", "!"),
+    Phase.UNKNOWN: ("dim", "?", "?"),
+}
+UNICODE: Final = Glyphs({phase: glyph for phase, (_, glyph, _) in _DRAWN.items()}, "·", "…")
+ASCII: Final = Glyphs({phase: glyph for phase, (_, _, glyph) in _DRAWN.items()}, ".", "~")
 
 
 def bar(phases: Mapping[Phase, int], most: int, width: int, glyphs: Glyphs) -> list[tuple[str, str]]:
@@ -85,13 +57,13 @@ def bar(phases: Mapping[Phase, int], most: int, width: int, glyphs: Glyphs) -> l
 
     ``most`` nodes fill it. Of a phase that has any node there is at least one character, as long as there is room.
     """
-    there = [(phase, phases.get(phase, 0)) for phase in _STYLES if phases.get(phase, 0) > 0]
+    there = [(phase, phases.get(phase, 0)) for phase in _DRAWN if phases.get(phase, 0) > 0]
     scale = min(1.0, width / max(most, sum(count for _, count in there), 1))
     pieces, left = [], width
     for place, (phase, count) in enumerate(there):
         # Room is kept for one character of each that follows.
         length = min(max(1, round(count * scale)), max(left - (len(there) - place - 1), 0))
-        pieces.append((glyphs.phases[phase] * length, _STYLES[phase]))
+        pieces.append((glyphs.phases[phase] * length, _DRAWN[phase][0]))
         left -= length
     slots = min(left, max(round((most - sum(count for _, count in there)) * scale), 0))
     pieces.append((glyphs.slot * slots, "dim"))

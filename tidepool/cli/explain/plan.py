@@ -90,7 +90,7 @@ def planning(record: Record, decision: Decision, preview: str | None = None) -> 
         actions,
         now_usd if is_priced else None,
         now_usd + more if is_priced else None,
-        waiting_views(record),
+        tuple(waiting_views(record)),
         health(record),
         preview,
     )

@@ -219,10 +219,12 @@ class Source:
             JournalError: it cannot be opened, a newer release wrote it, ...
             Failure: there is none, and the cluster is not up either.
         """
+        stack = self._stack
         if self._journal is None:
-            self._journal = opened(self._stack)
-            if self._journal is None and not self._is_known:
-                require_cluster(self._stack)
+            if has_journal(stack):
+                self._journal = open_journal(scaler_folder(stack), stack.context.env, stack=stack.name)
+            elif not self._is_known:
+                require_cluster(stack)
             self._is_known = True
         return self._journal
 
@@ -236,14 +238,3 @@ class Source:
         now = datetime.now(UTC).astimezone()
         journal = self.journal
         return read_record(journal, self._stack.name, now) if journal else Record(self._stack.name, now)
-
-
-def opened(stack: Stack) -> Journal | None:
-    """The journal of ``stack``, to read it; None where there is none.
-
-    Raises:
-        JournalError: it cannot be opened.
-    """
-    if not has_journal(stack):
-        return None
-    return open_journal(scaler_folder(stack), stack.context.env, stack=stack.name)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import click
@@ -107,16 +107,11 @@ _STANDING_STYLES: Final[dict[Standing, str]] = {
 }
 
 
-#: A machine of a pool by its role (None: on its way), and how people say it.
-_ROLES: Final[dict[Role | None, tuple[str, str]]] = {
-    "slurm": ("S", "cyan"),
-    "kubernetes": ("K", "magenta"),
-    None: (">", "yellow"),
-}
-_ROLE_WORDS: Final[dict[Role | None, str]] = {
-    "slurm": "Slurm",
-    "kubernetes": "Kubernetes",
-    None: "on their way",
+#: A machine of a pool by its role (None: on its way), its style, and how people say it.
+_ROLES: Final[dict[Role | None, tuple[str, str, str]]] = {
+    "slurm": ("S", "cyan", "Slurm"),
+    "kubernetes": ("K", "magenta", "Kubernetes"),
+    None: (">", "yellow", "on their way"),
 }
 
 #: What an action came to, where that is worth a word.
@@ -172,24 +167,18 @@ def _sections(view: WatchView, columns: int, glyphs: Glyphs) -> Iterator[Section
         yield Section("", (_queue(view.queue),))
     if view.cost is not None:
         yield Section("", (_cost(view.cost),))
-    if view.fleets:
-        yield Section("fleets", tuple(_fleets(view.fleets, columns, glyphs)), 3, "more fleets")
-    if view.pools:
-        yield Section("pools", tuple(_pools(view)), 2, "more of pools")
-    if view.never:
-        lines = tuple(map(_never, view.never))
-        yield Section("can never run", lines, 1, "more limits that jobs break")
-    if view.under_way:
-        lines = tuple(_under_way(each, view) for each in view.under_way)
-        yield Section("under way", lines, 2, "more under way")
-    if view.waiting:
-        yield Section("waiting", tuple(map(_waiting, view.waiting)), 2, "more reasons")
-    if view.waiting_pods:
-        lines = tuple(map(_waiting, view.waiting_pods))
-        yield Section("pods that wait", lines, 1, "more reasons")
-    if view.decisions:
-        lines = tuple(line for each in view.decisions for line in _decision(each, view))
-        yield Section("last decisions", lines, 2, "earlier ones")
+    decided = (line for each in view.decisions for line in _decision(each, view))
+    for title, lines, least, rest in (
+        ("fleets", _fleets(view.fleets, columns, glyphs), 3, "more fleets"),
+        ("pools", _pools(view), 2, "more of pools"),
+        ("can never run", map(_never, view.never), 1, "more limits that jobs break"),
+        ("under way", (_under_way(each, view) for each in view.under_way), 2, "more under way"),
+        ("waiting", map(_waiting, view.waiting), 2, "more reasons"),
+        ("pods that wait", map(_waiting, view.waiting_pods), 1, "more reasons"),
+        ("last decisions", decided, 2, "earlier ones"),
+    ):
+        if shown := tuple(lines):
+            yield Section(title, shown, least, rest)
 
 
 def _queue(queue: QueueView) -> Line:
@@ -220,7 +209,7 @@ def _cost(cost: CostView) -> Line:
 
 
 def _fleets(fleets: Sequence[FleetView], columns: int, glyphs: Glyphs) -> Iterator[Line]:
-    name_width = max(len(fleet.name) for fleet in fleets)
+    name_width = max((len(fleet.name) for fleet in fleets), default=0)
     bar_width = max(10, min(32, columns // 4))
     for fleet in fleets:
         cells = [Cell(f"  {fleet.name:<{name_width}} ")]
@@ -239,12 +228,14 @@ def _fleets(fleets: Sequence[FleetView], columns: int, glyphs: Glyphs) -> Iterat
 
 def _pools(view: WatchView) -> Iterator[Line]:
     """A letter for each machine, by its role; those on their way below, each with what holds it."""
-    width = max(len(pool.name) for pool in view.pools)
+    width = max((len(pool.name) for pool in view.pools), default=0)
     for pool in view.pools:
         cells = [Cell(f"  {pool.name:<{width}} ")]
-        for role, (letter, style) in _ROLES.items():
-            cells.append(Cell(letter * pool.roles.get(role, 0), style))
-        told = [f"{pool.roles[role]:,} {name}" for role, name in _ROLE_WORDS.items() if pool.roles.get(role)]
+        told = []
+        for role, (letter, style, name) in _ROLES.items():
+            if count := pool.roles.get(role):
+                cells.append(Cell(letter * count, style))
+                told.append(f"{count:,} {name}")
         cells.append(Cell(f" {', '.join(told)} of {pool.machines:,}"))
         cells.append(
             Cell("  " + ", ".join(f"{count:,} {name}" for name, count in pool.standings.items()), "dim")
@@ -325,9 +316,9 @@ def _cut_section(section: Section, count: int) -> Section:
     if count <= 1:
         # The line that tells of the rest would take the only one's place: it stands beside the title.
         title = f"{section.title} (and {left:,} {section.rest})"
-        return Section(title, section.lines[:count], section.least, section.rest)
+        return replace(section, title=title, lines=section.lines[:count])
     rest: Line = (Cell(f"  and {left + 1:,} {section.rest}", "dim"),)
-    return Section(section.title, (*section.lines[: count - 1], rest), section.least, section.rest)
+    return replace(section, lines=(*section.lines[: count - 1], rest))
 
 
 def _cut(line: Iterable[Cell], columns: int, glyphs: Glyphs) -> Line:

@@ -79,19 +79,14 @@ class WaitingPodsView:
 
 def pool_watches(record: Record, decision: Decision) -> Iterator[PoolWatch]:
     """A view of each pool of the spec."""
-    going = (
-        [each for each in (record.state.pools.conversions or ()) if each.is_under_way] if record.state else []
-    )
+    conversions = record.state.pools.conversions if record.state else None
+    going = [each for each in conversions or () if each.is_under_way]
     for pool in record.spec.pools if record.spec else ():
         views = {node: view for node, view in decision.machines.items() if view.pool == pool.name}
         moving = {each.order.node for each in going if each.order.pool == pool.name}
         roles = Counter(None if node in moving else view.role for node, view in views.items())
-        back = decision.memory.pools.backoffs
-        late = [
-            f"{node}: {back[node].text}"
-            for node in sorted(views)
-            if node in back and back[node].until > record.now
-        ]
+        back = {node: decision.memory.pools.backoffs.get(node) for node in sorted(views)}
+        late = [f"{node}: {each.text}" for node, each in back.items() if each and each.until > record.now]
         yield PoolWatch(
             name=pool.name,
             machines=pool.machines,
@@ -246,7 +241,7 @@ class WatchView:
 def watching(record: Record) -> WatchView:
     """Work out the view of ``record``."""
     decision = record.decision
-    groups = waiting_views(record)
+    groups = [*waiting_views(record)]
     return WatchView(
         stack=record.stack,
         cluster=record.spec.name if record.spec else record.stack,
@@ -265,13 +260,19 @@ def watching(record: Record) -> WatchView:
     )
 
 
-def waiting_views(record: Record) -> tuple[WaitingView, ...]:
-    """The jobs that wait, by what they wait for; first the group of the most pressing job."""
-    return tuple(_waiting(record, record.decision)) if record.decision else ()
+def waiting_views(record: Record) -> Iterator[WaitingView]:
+    """Yield the jobs that wait, by what they wait for; first the group of the most pressing job."""
+    if record.decision is None:
+        return
+    tasks, seen = sizes(record), {job.job_id: job for job in record.state.jobs} if record.state else {}
+    groups: dict[tuple[Standing, str], list[int]] = {}
+    for each in sorted(record.decision.waiting.values(), key=lambda each: _pressing(each, seen)):
+        groups.setdefault((each.standing, each.reason), []).append(each.job_id)
+    for (standing, reason), ids in groups.items():
+        yield WaitingView(standing, reason, tuple(ids), sum(tasks.get(job_id, 1) for job_id in ids))
 
 
-def fleet_view(record: Record, decision: Decision, name: str, nodes: Iterable[str]) -> FleetView:
-    """The fleet ``name``, of which there are ``nodes``."""
+def _fleet(record: Record, decision: Decision, name: str, nodes: Iterable[str]) -> FleetView:
     spec = record.fleet(name)
     phases = Counter(decision.nodes[node].phase for node in nodes)
     del phases[Phase.ABSENT]
@@ -313,16 +314,6 @@ def _queue(record: Record, decision: Decision) -> QueueView:
     return QueueView({name: waiting[name] for name in STANDINGS if waiting[name]}, running)
 
 
-def _waiting(record: Record, decision: Decision) -> Iterator[WaitingView]:
-    tasks, seen = sizes(record), {job.job_id: job for job in record.state.jobs} if record.state else {}
-    groups: dict[tuple[Standing, str], list[Waiting]] = {}
-    for each in sorted(decision.waiting.values(), key=lambda each: _pressing(each, seen)):
-        groups.setdefault((each.standing, each.reason), []).append(each)
-    for (standing, reason), members in groups.items():
-        ids = tuple(each.job_id for each in members)
-        yield WaitingView(standing, reason, ids, sum(tasks.get(job_id, 1) for job_id in ids))
-
-
 def _pressing(each: Waiting, seen: Mapping[int, Job]) -> tuple[bool, int, int]:
     """Slurm's own order: the highest priority first, then the oldest. Those that are held back come after."""
     job = seen.get(each.job_id)
@@ -333,7 +324,7 @@ def _fleets(record: Record, decision: Decision) -> Iterator[FleetView]:
     nodes = by_fleet(decision.nodes)
     described = [fleet.name for fleet in record.spec.fleets] if record.spec else []
     for name in [*described, *sorted({*nodes, *decision.desired} - {*described})]:
-        yield fleet_view(record, decision, name, nodes.get(name, ()))
+        yield _fleet(record, decision, name, nodes.get(name, ()))
 
 
 def _trouble(record: Record, decision: Decision, name: str) -> str:

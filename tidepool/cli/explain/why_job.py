@@ -130,9 +130,7 @@ def job_lines(why: JobWhy) -> Iterator[Line]:
         for fit in why.fleets:
             word = Cell("fits", "green") if fit.fits else Cell("does not fit", "red")
             yield Cell(f"  {fit.fleet:<{width}}  "), word, Cell(f": {fit.why}" if fit.why else "")
-    if why.history:
-        yield (Cell("what was done for it", "bold"),)
-        yield from event_lines(why.history, why.now)
+    yield from event_lines("what was done for it", why.history, why.now)
     yield why.source_line()
 
 

@@ -114,9 +114,7 @@ def node_lines(why: NodeWhy) -> Iterator[Line]:
             Fact("Pulumi", why.recorded),
         ]
     )
-    if why.history:
-        yield (Cell("what was done", "bold"),)
-        yield from event_lines(why.history, why.now)
+    yield from event_lines("what was done", why.history, why.now)
     yield why.source_line()
 
 
@@ -244,9 +242,7 @@ def fleet_lines(why: FleetWhy) -> Iterator[Line]:
             Fact("cost", why.cost),
         ]
     )
-    if why.history:
-        yield (Cell("what was done", "bold"),)
-        yield from event_lines(why.history, why.now)
+    yield from event_lines("what was done", why.history, why.now)
     yield why.source_line()
 
 
