@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from tidepool.engine import urn as urns
 from tidepool.engine.display import markup, step_text, words
@@ -28,14 +27,6 @@ from tidepool.engine.events import (
 )
 
 _REPLACING = frozenset({Op.CREATE_REPLACEMENT, Op.DELETE_REPLACED, Op.DISCARD_REPLACED})
-
-
-@dataclass(frozen=True, slots=True)
-class Touched:
-    """The row that an event changed. ``news`` is false where a log of lines would only repeat itself."""
-
-    row: Row
-    news: bool = True
 
 
 class Board:
@@ -68,8 +59,8 @@ class Board:
         """The clock's time."""
         return self._clock()
 
-    def event(self, event: Event) -> Touched | None:
-        """Take ``event`` in; tells which row it changed."""
+    def event(self, event: Event) -> Row | None:
+        """Take ``event`` in; gives the row that it changed, None where a log of lines would only repeat itself."""
         match event:
             case Diagnostic():
                 return self._diagnose(event)
@@ -98,7 +89,7 @@ class Board:
         states = (row.step.new or row.step.old for row in self.running.values() if row.step is not None)
         return sum(1 for state in states if state is not None and state.custom)
 
-    def _diagnose(self, event: Diagnostic) -> Touched | None:
+    def _diagnose(self, event: Diagnostic) -> Row | None:
         if event.severity == "debug" and not self.settings.debug:
             return None
         if not event.message.strip():
@@ -106,9 +97,9 @@ class Board:
         row = self._row(event.urn or self._root)
         row.diagnose(event)
         row.hidden = False
-        return Touched(row)
+        return row
 
-    def _step(self, event: ResourcePre | ResourceOutputs | ResourceFailed) -> Touched | None:
+    def _step(self, event: ResourcePre | ResourceOutputs | ResourceFailed) -> Row | None:
         step = event.metadata
         if words.is_internal(step):
             return None
@@ -118,20 +109,20 @@ class Board:
         before = row.op
         if row.is_root or is_shown(step, self.settings, steps_of_replacements=True):
             row.hidden = False
-        touched = Touched(row)
+        is_news = True
         match event:
             case ResourcePre():
                 row.begin(step, self._clock())
                 row.finished.discard(step.op)
             case ResourceOutputs():
                 row.finish(step, self._clock())
-                touched = Touched(row, self._is_news(event, before))
+                is_news = self._is_news(event, before)
                 if row.is_root:
                     self.outputs_step = step
             case ResourceFailed():
                 row.failed = True
         self._file(row)
-        return touched
+        return row if is_news else None
 
     def _is_news(self, event: ResourceOutputs, before: Op) -> bool:
         if before is Op.REFRESH:
@@ -140,7 +131,7 @@ class Board:
         changed = state is None or (state.custom and event.metadata.op is not Op.SAME)
         return changed and not self.settings.is_preview
 
-    def _read(self, step: StepMetadata) -> Touched | None:
+    def _read(self, step: StepMetadata) -> Row | None:
         """A read changes nothing: it is only mentioned while it is the last thing that happened."""
         if step.op is not Op.READ:
             return None

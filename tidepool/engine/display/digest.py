@@ -44,7 +44,6 @@ class DigestDisplay:
         self._summary: Summary | None = None
 
     def event(self, event: Event) -> None:
-        """Take ``event`` into the digest."""
         match event:
             case Prelude():
                 self._config = dict(sorted(event.config.items()))

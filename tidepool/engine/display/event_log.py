@@ -135,14 +135,13 @@ def _state(state: ResourceState | None) -> dict[str, Any] | None:
         result["delete"] = True
     result["id"] = state.id
     result["parent"] = state.parent
-    for key, flag in (
-        ("protect", state.protect),
-        ("taint", state.taint),
-        ("external", state.external),
-        ("retainOnDelete", state.retain_on_delete),
-    ):
-        if flag:
-            result[key] = True
+    flags = {
+        "protect": state.protect,
+        "taint": state.taint,
+        "external": state.external,
+        "retainOnDelete": state.retain_on_delete,
+    }
+    result.update({key: True for key, is_set in flags.items() if is_set})
     result["inputs"] = properties_json(state.inputs)
     result["outputs"] = properties_json(state.outputs)
     result["provider"] = state.provider

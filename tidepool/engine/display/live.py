@@ -80,13 +80,11 @@ class LiveDisplay:
         self.tick()
 
     def tick(self) -> None:
-        """Draw when it is time to."""
         due = self._drawn is None or self._clock() - self._drawn >= FRAME_S
         if due and self._live.is_started and not self._settings.suppress_progress:
             self._draw()
 
     def cancelling(self) -> None:
-        """Tell that the person's wish to end was heard."""
         self._cancelling = True
         if self._live.is_started:
             self._draw()

@@ -38,7 +38,6 @@ class PlainDisplay:
         self._dots = False
 
     def event(self, event: Event) -> None:
-        """Show ``event``."""
         self._begin()
         match event:
             case Prelude():
@@ -46,9 +45,9 @@ class PlainDisplay:
             case Stdout():
                 self._line(event.message)
             case _:
-                touched = self._board.event(event)
-                if touched is not None and touched.news and not touched.row.hidden:
-                    self._row(touched.row)
+                row = self._board.event(event)
+                if row is not None and not row.hidden:
+                    self._row(row)
 
     def tick(self) -> None:
         """Show that something is still under way."""
@@ -61,7 +60,6 @@ class PlainDisplay:
         self._stdout.flush()
 
     def cancelling(self) -> None:
-        """Tell that the person's wish to end was heard."""
         self._line(cancelling_notice(self._board.operations_under_way()))
         self._stdout.flush()
 
@@ -125,7 +123,6 @@ class DiffDisplay:
         self._begun = False
 
     def event(self, event: Event) -> None:
-        """Show ``event``."""
         self._begin()
         match event:
             case Prelude():
@@ -148,7 +145,6 @@ class DiffDisplay:
                 pass
 
     def cancelling(self) -> None:
-        """Tell that the person's wish to end was heard."""
         self._complain("^C received; cancelling. Interrupt again to end at once\n")
 
     def close(self) -> None:

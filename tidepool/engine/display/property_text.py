@@ -64,11 +64,8 @@ class Pen:
 
     def property_change(self, key: str, width: int, changes: Changes[str]) -> None:
         """Draw one property as it changed."""
-
-        def title(pen: Pen) -> None:
-            pen._title(key, width)
-
-        self._member_change(key, changes, title, worth_drawing(changes.sames.get(key)))
+        draw_same = worth_drawing(changes.sames.get(key))
+        self._member_change(key, changes, lambda pen: pen._title(key, width), draw_same)
 
     def value(self, value: Value) -> None:
         """Draw a value and end the line."""
@@ -85,10 +82,8 @@ class Pen:
                 self._list(value)
             case dict():
                 self._members(value)
-            case Asset():
-                self._asset(value)
-            case Archive():
-                self._archive(value)
+            case Asset() | Archive():
+                self._content(value)
             case ResourceReference():
                 self.write("{\n")
                 inner = replace(self, indent=self.indent + 1)
@@ -141,26 +136,23 @@ class Pen:
         replace(self, indent=self.indent + 1).object(members)
         self.line("}", signs=False)
 
-    def _asset(self, asset: Asset) -> None:
-        if asset.text is not None:
-            self.write(f"asset(text:{asset.hash[:7]}) {{\n")
-            for line in asset.text.split("\n"):
+    def _content(self, content: Asset | Archive) -> None:
+        digest = content.hash[:7]
+        if isinstance(content, Asset) and content.text is not None:
+            self.write(f"asset(text:{digest}) {{\n")
+            for line in content.text.split("\n"):
                 self.line(f"    {line}\n", signs=False)
             self.line("}", signs=False)
-        else:
-            kind, location = ("file", asset.path) if asset.path is not None else ("uri", asset.uri)
-            self.write(f"asset({kind}:{asset.hash[:7]}) {{ {location} }}")
-
-    def _archive(self, archive: Archive) -> None:
-        if archive.assets is not None:
-            self.write(f"archive(assets:{archive.hash[:7]}) {{\n")
-            for name in sorted(archive.assets):
+        elif isinstance(content, Archive) and content.assets is not None:
+            self.write(f"archive(assets:{digest}) {{\n")
+            for name in sorted(content.assets):
                 self.line(f'    "{name}": ')
-                replace(self, indent=self.indent + 1).value(archive.assets[name])
+                replace(self, indent=self.indent + 1).value(content.assets[name])
             self.line("}", signs=False)
         else:
-            kind, location = ("file", archive.path) if archive.path is not None else ("uri", archive.uri)
-            self.write(f"archive({kind}:{archive.hash[:7]}) {{ {location} }}")
+            word = "asset" if isinstance(content, Asset) else "archive"
+            kind, location = ("uri", content.uri) if content.path is None else ("file", content.path)
+            self.write(f"{word}({kind}:{digest}) {{ {location} }}")
 
     # ---- one change
 
@@ -172,12 +164,10 @@ class Pen:
         elif key in changes.updates:
             self._change(title, changes.updates[key])
         elif draw_same:
-            pen = replace(self, op=Op.SAME, signs=False)
-            title(pen)
-            pen.value(changes.sames[key])
+            self._one(Op.SAME, changes.sames[key], title)
 
     def _one(self, op: Op, value: Value, title: _Title) -> None:
-        pen = replace(self, op=op, signs=True)
+        pen = replace(self, op=op, signs=op is not Op.SAME)
         title(pen)
         pen.value(value)
 
@@ -261,16 +251,12 @@ class Pen:
                 replace(self, indent=self.indent + 1)._one(Op.DELETE, old[name], title)
             elif name not in old:
                 replace(self, indent=self.indent + 1)._one(Op.CREATE, new[name], title)
-            elif type(old[name]) is not type(new[name]) or old[name].hash != new[name].hash:
+            elif type(before := old[name]) is not type(after := new[name]) or before.hash != after.hash:
                 pen = replace(self, op=Op.UPDATE, signs=True)
-                if (
-                    isinstance(old[name], Asset)
-                    and isinstance(new[name], Asset)
-                    and _same_kind(old[name], new[name])
-                ):
-                    pen._content_change(title, old[name], new[name])
+                if isinstance(before, Asset) and isinstance(after, Asset) and _same_kind(before, after):
+                    pen._content_change(title, before, after)
                 else:
-                    pen._replacement(title, old[name], new[name])
+                    pen._replacement(title, before, after)
 
     def _text_change(self, old: str, new: str) -> None:
         before, after = texts.structured(old), texts.structured(new)
@@ -318,14 +304,6 @@ class Pen:
                 self.out.append("\n")
 
     # ---- writing
-
-    def with_op(self, op: Op) -> Pen:
-        """A pen for the colour and sign of ``op``."""
-        return replace(self, op=op)
-
-    def with_signs(self) -> Pen:
-        """A pen whose lines carry signs."""
-        return replace(self, signs=True)
 
     def _title(self, key: str, width: int) -> None:
         key = texts.truncated(key) if self.truncate else key

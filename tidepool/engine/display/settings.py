@@ -30,12 +30,6 @@ _RUNNING: Final[dict[Kind, str]] = {
     "refresh": "Refreshing",
     "destroy": "Destroying",
 }
-_PREVIEWED: Final[dict[Kind, str]] = {
-    "preview": "update",
-    "update": "update",
-    "refresh": "refresh",
-    "destroy": "destroy",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +55,8 @@ class Settings:
     @property
     def label(self) -> str:
         """The headline's words: "Updating", "Previewing destroy"."""
-        return f"Previewing {_PREVIEWED[self.kind]}" if self.is_preview else _RUNNING[self.kind]
+        previewed = "update" if self.kind == "preview" else self.kind
+        return f"Previewing {previewed}" if self.is_preview else _RUNNING[self.kind]
 
 
 class Display(Protocol):
@@ -156,7 +151,7 @@ class SecretFilter:
 
 
 #: What stands for every secret: all are alike, so that not even their equality is told.
-MASKED: Final = Secret("[secret]")
+MASKED: Final = Secret(MASK)
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 

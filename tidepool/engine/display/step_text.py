@@ -6,6 +6,7 @@ Layout facts: Pulumi's ``pkg/backend/display/{diff,object_diff}.go``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tidepool.engine import urn as urns
 from tidepool.engine.display import difference, markup, words
@@ -144,11 +145,12 @@ def _provider(step: StepMetadata, pen: Pen) -> None:
         after = new.provider
         if after.endswith(f"::{UNKNOWN_STRING}"):
             after = after.removesuffix(UNKNOWN_STRING) + "[unknown]"
-        pen.with_op(Op.UPDATE).line("[provider: ")
-        pen.with_op(Op.DELETE).write(old.provider)
-        pen.with_op(Op.UPDATE).write(" => ")
-        pen.with_op(Op.CREATE).write(after)
-        pen.with_op(Op.UPDATE).write("]\n")
+        pen = replace(pen, op=Op.UPDATE)
+        pen.line("[provider: ")
+        replace(pen, op=Op.DELETE).write(old.provider)
+        pen.write(" => ")
+        replace(pen, op=Op.CREATE).write(after)
+        pen.write("]\n")
     elif urns.name_of(step.provider.rpartition("::")[0]) != "default":
         pen.line(f"[provider={step.provider}]\n")
 
@@ -157,20 +159,21 @@ def _detailed(step: StepMetadata, pen: Pen, settings: Settings, refresh: bool) -
     assert step.old is not None
     show = settings.show_secrets
     changes, hidden = difference.of_detailed_diff(step, refresh, lambda p: visible(p, show))
+    pen = replace(pen, signs=True)
     if changes is not None:
-        pen.with_signs().hidden(hidden)
-        pen.with_signs().changes(changes)
+        pen.hidden(hidden)
+        pen.changes(changes)
     else:
-        pen.with_signs().object(visible(step.old.inputs, show))
+        pen.object(visible(step.old.inputs, show))
 
 
 def _details(step: StepMetadata, pen: Pen, settings: Settings) -> None:
     show = settings.show_secrets
     old, new = step.old, step.new
     if old is None and new is not None:
-        pen.with_op(step.op).object(visible(new.outputs or new.inputs, show))
+        replace(pen, op=step.op).object(visible(new.outputs or new.inputs, show))
     elif new is None and old is not None:
-        pen.with_op(step.op).object(visible(old.inputs, show))
+        replace(pen, op=step.op).object(visible(old.inputs, show))
     elif old is not None and new is not None:
         if new.outputs:
             before, after, include = old.outputs, new.outputs, None
@@ -182,11 +185,12 @@ def _details(step: StepMetadata, pen: Pen, settings: Settings) -> None:
         changes = difference.of_objects(before, after, ignore)
         if changes is None and hits:
             changes = Changes()
+        pen = replace(pen, signs=True)
         if changes is None:
-            pen.with_signs().object(after)
+            pen.object(after)
         else:
-            pen.with_signs().hidden(sorted(hits))
-            pen.with_signs().changes(changes, include)
+            pen.hidden(sorted(hits))
+            pen.changes(changes, include)
 
 
 def _drop_unknown(changes: Changes[str]) -> None:

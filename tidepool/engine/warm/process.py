@@ -107,21 +107,16 @@ class WarmProcess:
         Raises:
             NotForked: there is no warm process, or none that can do it.
         """
-        self.ready(env)
-        had_forked = self._has_forked
-        try:
-            return self._fork(words, cwd, env, kept_open)
-        except NotForked:
-            self.end()
-            if not had_forked:
-                raise
-        # It died meanwhile; another will do.
-        self.ready(env)
-        try:
-            return self._fork(words, cwd, env, kept_open)
-        except NotForked:
-            self.end()
-            raise
+        while True:
+            self.ready(env)
+            had_forked = self._has_forked
+            try:
+                return self._fork(words, cwd, env, kept_open)
+            except NotForked:
+                self.end()
+                if not had_forked:
+                    raise
+            # One that forked before died meanwhile; a new one will do.
 
     def _fork(
         self, words: Sequence[str], cwd: str, env: Mapping[str, str], kept_open: Sequence[int]
