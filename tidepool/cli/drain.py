@@ -57,9 +57,9 @@ def resume_verb(stack: Stack, nodes: str, as_json: bool) -> None:
     cluster = _cluster(stack)
     with closing(stack.open_slurm(cluster.controller)) as slurm:
         before = _nodes(slurm, nodes, cluster)
-        if well := [node for node in before.values() if _is_in_service(node)]:
+        if well := [node for node in before.values() if node.state.takes_jobs]:
             show.tell(f"in service already: {', '.join(node.name for node in well)}")
-        if ill := [node.name for node in before.values() if not _is_in_service(node)]:
+        if ill := [node.name for node in before.values() if not node.state.takes_jobs]:
             slurm.resume(",".join(ill))
         _show(_changes(slurm, nodes, before), as_json)
 
@@ -119,7 +119,3 @@ def _show(changes: list[Change], as_json: bool) -> None:
         return
     rows = [(c.node, c.before, c.after, c.reason, ", ".join(map(str, c.jobs))) for c in changes]
     show.show(show.table("", ["node", "was", "is", "reason", "jobs"], rows))
-
-
-def _is_in_service(node: Node) -> bool:
-    return node.state.takes_jobs

@@ -23,6 +23,7 @@ from tidepool.cli.context import Context
 from tidepool.cli.errors import LACKS, Failure
 from tidepool.cli.show import tell, warn
 from tidepool.engine.choice import BUILT, EngineName, chosen_engine, pulumi_cli
+from tidepool.engine.state import files
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,7 @@ def _remove_new_encryptionsalt(file: Path, before: bytes | None) -> None:
     if _has_encryptionsalt(file):
         # Whoever writes YAML writes all of it a little different: where a person wrote nothing meanwhile, theirs is back.
         same = before is not None and _content(before) == _content(file.read_bytes())
-        _write(file, before if before is not None and same else _without_encryptionsalt(file))
+        files.write(file, before if before is not None and same else _without_encryptionsalt(file))
 
 
 def remove_stale_encryptionsalt(file: Path, project: str) -> bool:
@@ -290,7 +291,7 @@ def remove_stale_encryptionsalt(file: Path, project: str) -> bool:
     warn(
         f"{file}: encryptionsalt was of another passphrase, and nothing is encrypted with it; it is taken out"
     )
-    _write(file, _without_encryptionsalt(file))
+    files.write(file, _without_encryptionsalt(file))
     return True
 
 
@@ -305,13 +306,6 @@ def _content(text: bytes) -> Any:
 def _without_encryptionsalt(file: Path) -> bytes:
     kept = [line for line in file.read_bytes().splitlines(keepends=True) if not line.startswith(_KEY)]
     return b"".join(kept)
-
-
-def _write(file: Path, content: bytes) -> None:
-    written = file.with_name(f"{file.name}.{os.getpid()}")
-    written.write_bytes(content)
-    written.chmod(file.stat().st_mode)
-    written.replace(file)
 
 
 def _has_encryptionsalt(file: Path) -> bool:

@@ -172,11 +172,9 @@ def _command(stack: Stack, words: tuple[str, ...]) -> tuple[list[str], dict[str,
     from tidepool.infrastructures.kubernetes_access import access_path, load_access
     from tidepool.infrastructures.local.kernel import network_prefix
 
-    names = (KUBERNETES_ADMIN_ACCESS, KUBERNETES_ACCESS)
-    paths = [access_path(stack.data, stack.name, name) for name in names]
-    name, path = next(
-        (each for each in zip(names, paths, strict=True) if each[1].exists()), (names[1], paths[1])
-    )
+    name, path = KUBERNETES_ADMIN_ACCESS, access_path(stack.data, stack.name, KUBERNETES_ADMIN_ACCESS)
+    if not path.exists():
+        name, path = KUBERNETES_ACCESS, access_path(stack.data, stack.name, KUBERNETES_ACCESS)
     access = load_access(stack.data, stack.name, name)
     search = stack.context.env.get("PATH")
     kubectl = shutil.which("kubectl", path=search)

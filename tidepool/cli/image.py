@@ -51,32 +51,21 @@ class _Images:
         from tidepool.engine.project import find_project
 
         choice = chosen(context)
-        named = folder or choice.folder
-        return cls(
-            choice.context, find_project(choice.context.cwd / named if named else choice.context.cwd).root
-        )
+        return cls(choice.context, find_project(choice.where(folder)).root)
 
     def catalog(self) -> Any:
         from tidepool.images import read_catalog
 
-        return read_catalog(
-            self.folder,
-            self.playbooks,
-            self.store,
-            architecture=self.machine.architecture(),
-            environment=self.machine.environment,
-        )
+        return read_catalog(self.folder, self.playbooks, self.store, **self._target())
 
     def source(self, name: str) -> ImageSource:
         """Return the source of that name, with the lock of its recipe."""
         from tidepool.images import read_source
 
-        return read_source(
-            self.folder / name,
-            self.playbooks,
-            architecture=self.machine.architecture(),
-            environment=self.machine.environment,
-        )
+        return read_source(self.folder / name, self.playbooks, **self._target())
+
+    def _target(self) -> dict[str, Any]:
+        return {"architecture": self.machine.architecture(), "environment": self.machine.environment}
 
     def one(self, name: str) -> Entry:
         from tidepool.images import ImageError
@@ -202,25 +191,22 @@ def packages_verb(images: _Images, clear: bool, as_json: bool) -> None:
         gone = images.store.clear(images.locks())
     else:
         gone = images.store.unused(images.locks())
-    unused = [path for path in gone if path in files]
-    document = {
+    unused = [size for path in gone if (size := files.get(path)) is not None]
+    document: dict[str, Any] = {
         "folder": str(images.store.folder / "debs"),
         "packages": len(files),
         "bytes": sum(files.values()),
         "unused": len(unused),
-        "unused_bytes": sum(files[path] for path in unused),
+        "unused_bytes": sum(unused),
         "removed": clear,
     }
     if as_json:
         show.emit(document)
         return
-    show.say(f"{document['folder']}: {document['packages']} packages, {sum(files.values()) >> 20} MiB")
-    size = sum(files[path] for path in unused) >> 20
-    remedy = "removed" if clear else "`tidepool image packages --clear` removes them"
-    show.say(
-        f"named by no recipe and no image: {len(unused)} packages, {size} MiB"
-        + (f"; {remedy}" if unused else "")
-    )
+    show.say(f"{document['folder']}: {len(files)} packages, {document['bytes'] >> 20} MiB")
+    remedy = "; removed" if clear else "; `tidepool image packages --clear` removes them"
+    told = f"{len(unused)} packages, {document['unused_bytes'] >> 20} MiB{remedy if unused else ''}"
+    show.say(f"named by no recipe and no image: {told}")
 
 
 @image_verb.command("list")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tidepool.cli.remote_infrastructure import Named
 
 _Left = TypeVar("_Left")
-#: A job in one of these has nodes.
-_WITHOUT_NODES = frozenset({JobState.PENDING})
 
 
 def jobs_by_node(jobs: Iterable[Job]) -> dict[str, list[int]]:
@@ -37,9 +35,8 @@ def jobs_by_node(jobs: Iterable[Job]) -> dict[str, list[int]]:
 
 def with_nodes(jobs: Iterable[Job]) -> list[Job]:
     """Return the jobs that have nodes: they run, are suspended, or are completing."""
-    return [
-        job for job in jobs if job.nodelist and job.state not in _WITHOUT_NODES and not job.state.has_ended
-    ]
+    waits = JobState.PENDING
+    return [job for job in jobs if job.nodelist and job.state is not waits and not job.state.has_ended]
 
 
 def waiting(jobs: Iterable[Job]) -> list[Job]:

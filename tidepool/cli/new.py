@@ -80,9 +80,7 @@ def new_verb(context: click.Context, name: str, folder: str | None) -> int:
     from tidepool.cli.errors import USAGE, Failure
     from tidepool.cluster.names import cluster_name
 
-    choice = chosen(context)
-    named = folder or choice.folder
-    where = choice.context.cwd / named if named else choice.context.cwd
+    where = chosen(context).where(folder)
     try:
         cluster_name(name)
     except ValueError as error:

@@ -73,16 +73,16 @@ def carry_out(
         return _outcome(code, list(_events(log)), verb == "preview", time.monotonic() - began)
 
 
-def turn(stack: Stack) -> AbstractContextManager[None]:
-    """The person's turn on the stack: where the scaler is at work, its `up` is waited for, and it begins no other."""
+def turn(stack: Stack, *, after_persons: bool = False) -> AbstractContextManager[None]:
+    """The person's turn on the stack: where the scaler is at work, its `up` is waited for, and it begins no other.
+
+    ``after_persons``: other persons' operations are waited for as well.
+    """
     from tidepool.scaling.stack.turn import person_turn
 
-    return person_turn(
-        stack.data / stack.name,
-        lambda: show.tell(
-            f"an operation is under way on stack {stack.name}, the scaler's say; its end is waited for"
-        ),
-    )
+    whose = "" if after_persons else ", the scaler's say"
+    told = f"an operation is under way on stack {stack.name}{whose}; its end is waited for"
+    return person_turn(stack.data / stack.name, lambda: show.tell(told), after_persons=after_persons)
 
 
 def parallel(number: int | None) -> tuple[str, ...]:

@@ -6,11 +6,16 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from tidepool.cli.context import Context
+
+if TYPE_CHECKING:
+    from tidepool.cli.errors import Failure
+    from tidepool.cli.stack import Stack
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 
@@ -22,6 +27,16 @@ class Choice:
     context: Context
     stack: str | None = None
     folder: str | None = None
+
+    def find(self, stack: str | None, folder: str | None) -> Stack:
+        """Find the stack; what is named after the verb goes first. Errors as `tidepool.cli.stack.find_stack`."""
+        from tidepool.cli.stack import find_stack
+
+        return find_stack(self.context, stack or self.stack, folder or self.folder)
+
+    def where(self, folder: str | None) -> Path:
+        """Return the path of the folder, where one named after the verb goes first, or of the working one."""
+        return self.context.cwd / (folder or self.folder or "")
 
 
 def json_option(verb: _Verb) -> _Verb:
@@ -48,24 +63,18 @@ parallel_option = click.option(
 )
 
 
+def _stack_option(help_text: str) -> Callable[[_Verb], _Verb]:
+    return click.option("-s", "--stack", metavar="NAME", shell_complete=_stacks, help=help_text)
+
+
 def stack_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """``-s`` and ``-C``; the verb's first argument is the `Stack` that they, or those before the verb, name."""
 
-    @click.option(
-        "-s",
-        "--stack",
-        metavar="NAME",
-        shell_complete=_stacks,
-        help="The stack; TIDEPOOL_STACK, the selected or the only one.",
-    )
+    @_stack_option("The stack; TIDEPOOL_STACK, the selected or the only one.")
     @_folder_option
     @functools.wraps(verb)
     def with_stack(*args: Any, stack: str | None, folder: str | None, **more: Any) -> Any:
-        from tidepool.cli.stack import find_stack
-
-        choice = chosen(click.get_current_context())
-        found = find_stack(choice.context, stack or choice.stack, folder or choice.folder)
-        return verb(found, *args, **more)
+        return verb(chosen(click.get_current_context()).find(stack, folder), *args, **more)
 
     return with_stack
 
@@ -77,22 +86,18 @@ def perhaps_stack_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """
     from tidepool.cli.errors import USAGE, Failure
 
-    @click.option(
-        "-s", "--stack", metavar="NAME", shell_complete=_stacks, help="The stack, where it is about one."
-    )
+    @_stack_option("The stack, where it is about one.")
     @_folder_option
     @functools.wraps(verb)
     def with_stack(*args: Any, stack: str | None, folder: str | None, **more: Any) -> Any:
-        from tidepool.cli.stack import Stack, find_stack
         from tidepool.engine.errors import EngineError
 
         choice = chosen(click.get_current_context())
-        named, where = stack or choice.stack, folder or choice.folder
         found: Stack | Failure
         try:
-            found = find_stack(choice.context, named, where)
+            found = choice.find(stack, folder)
         except (Failure, EngineError) as error:
-            if named or where:
+            if stack or folder or choice.stack or choice.folder:
                 raise
             found = error if isinstance(error, Failure) else Failure(str(error), code=USAGE)
         return verb(choice.context, found, *args, **more)
@@ -106,11 +111,12 @@ def chosen(context: click.Context) -> Choice:
     return said or Choice(context.find_object(Context) or Context.of_process())
 
 
-def _of(pool: str, cluster: Any) -> list[str]:
-    from tidepool.cluster.hostlist import HostSet
+def _pool_machines(cluster: Any) -> list[str]:
+    from tidepool.cluster.hostlist import expand
 
-    roles = cluster.pools[pool].values()
-    return [name for hostlist in roles for name in HostSet(hostlist or "")]
+    return [
+        name for roles in cluster.pools.values() for text in roles.values() for name in expand(text or "")
+    ]
 
 
 def _machines(cluster: Any) -> list[str]:
@@ -122,8 +128,7 @@ def _machines(cluster: Any) -> list[str]:
 def _nodes(cluster: Any) -> list[str]:
     from tidepool.cluster.hostlist import expand
 
-    nodes = [name for hostlist in cluster.fleets.values() for name in expand(hostlist)]
-    return [*nodes, *(name for pool in cluster.pools for name in _of(pool, cluster))]
+    return [*(name for text in cluster.fleets.values() for name in expand(text)), *_pool_machines(cluster)]
 
 
 def _stacks(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -146,12 +151,10 @@ def _completing(names: Callable[[Any], list[str]]) -> _Complete:
 
     def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
         from tidepool.cli.cluster import require_cluster
-        from tidepool.cli.stack import find_stack
 
-        said = chosen(context)
-        stack, folder = context.params.get("stack"), context.params.get("folder")
         try:
-            cluster = require_cluster(find_stack(said.context, stack or said.stack, folder or said.folder))
+            stack = chosen(context).find(context.params.get("stack"), context.params.get("folder"))
+            cluster = require_cluster(stack)
             return [name for name in names(cluster) if name.startswith(incomplete)]
         except Exception:  # noqa: BLE001  (a shell that completes has no place for errors: it gets no names)
             return []
@@ -163,9 +166,7 @@ machine_names = _completing(_machines)
 node_names = _completing(_nodes)
 fleet_names = _completing(lambda cluster: [*cluster.fleets])
 pool_names = _completing(lambda cluster: [*cluster.pools])
-pool_machine_names = _completing(
-    lambda cluster: [name for pool in cluster.pools for name in _of(pool, cluster)]
-)
+pool_machine_names = _completing(_pool_machines)
 
 
 _SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|min|h|d)?")

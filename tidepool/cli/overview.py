@@ -180,7 +180,8 @@ def _queue_rows(jobs: Iterable[Job]) -> Iterator[QueueRow]:
 
 def tables(seen: Overview, scaler: Summary, pools: PoolsView | None, all_machines: bool) -> list[Any]:
     """Return the tables of `status`, in order."""
-    found = [_problems(seen, pools)] if seen.problems or (pools and problems_of_pools(pools)) else []
+    told = [*seen.problems, *problems_of_pools(pools)]
+    found = [_problems(told)] if told else []
     if seen.is_reached:
         found += [_controllers(seen), _fleets(seen), _queue(seen)]
     if pools is not None:
@@ -188,72 +189,43 @@ def tables(seen: Overview, scaler: Summary, pools: PoolsView | None, all_machine
     return [*found, _scaler(scaler), _machines(seen, all_machines)]
 
 
-def problems_of_pools(pools: PoolsView) -> list[Problem]:
-    """Return the problems of pools that somebody has to look at."""
+def problems_of_pools(pools: PoolsView | None) -> Iterator[Problem]:
+    """Yield the problems of pools that somebody has to look at."""
+    if pools is None:
+        return
     from tidepool.cli.pools.view import both_roles, forgotten
     from tidepool.conversion.next_step import SAID
 
-    found = [Problem("failure", text, "`tidepool up` mends the cluster") for text in pools.trouble]
-    found += [
-        Problem(
-            "failure",
-            f"machine {node} has two roles, and no conversion is under way",
-            f"`tidepool why node {node}`",
-        )
-        for node in both_roles(pools)
-    ]
-    found += [
-        Problem(
-            "failure",
-            f"machine {machine.node} serves {SAID[machine.role]}, which has no such node",
-            "the scaler has it join again within a minute; without one, `tidepool up` does",
-        )
-        for machine in forgotten(pools)
-    ]
-    for pool in pools.pools:
-        for machine in pool.machines:
-            if machine.conversion is not None and machine.conversion.holds:
-                held = "; ".join(machine.conversion.holds)
-                why = f"`tidepool why node {machine.node}`; `tidepool convert {machine.node} --cancel` has it go back"
-                found.append(
-                    Problem("note", f"{machine.node} waits to serve {machine.conversion.to}: {held}", why)
-                )
-            elif machine.has_failed:
-                again = f"`tidepool convert {machine.node} --to {machine.role}` mends it"
-                found.append(
-                    Problem("failure", f"the last conversion of {machine.node} {machine.last}", again)
-                )
-    return found
+    for text in pools.trouble:
+        yield Problem("failure", text, "`tidepool up` mends the cluster")
+    for node in both_roles(pools):
+        told = f"machine {node} has two roles, and no conversion is under way"
+        yield Problem("failure", told, f"`tidepool why node {node}`")
+    for machine in forgotten(pools):
+        told = f"machine {machine.node} serves {SAID[machine.role]}, which has no such node"
+        remedy = "the scaler has it join again within a minute; without one, `tidepool up` does"
+        yield Problem("failure", told, remedy)
+    for machine in (each for pool in pools.pools for each in pool.machines):
+        node, going = machine.node, machine.conversion
+        if going is not None and going.holds:
+            told = f"{node} waits to serve {going.to}: {'; '.join(going.holds)}"
+            remedy = f"`tidepool why node {node}`; `tidepool convert {node} --cancel` has it go back"
+            yield Problem("note", told, remedy)
+        elif machine.has_failed:
+            told = f"the last conversion of {node} {machine.last}"
+            yield Problem("failure", told, f"`tidepool convert {node} --to {machine.role}` mends it")
 
 
 def _pools(pools: PoolsView) -> Any:
     rows = []
     for pool in pools.pools:
-        moving = [machine for machine in pool.machines if machine.conversion is not None]
+        moving = sum(machine.conversion is not None for machine in pool.machines)
         ready = sum(machine.is_ready for machine in pool.machines)
-        jobs = sum(work.kind == "job" for machine in pool.machines for work in machine.work)
-        pods = sum(work.kind == "pod" for machine in pool.machines for work in machine.work)
-        counts = (
-            len(pool.machines),
-            pool.count["slurm"],
-            pool.count["kubernetes"],
-            len(moving),
-            ready,
-            jobs,
-            pods,
-        )
-        rows.append((pool.pool, *counts))
-    columns = [
-        "pool",
-        "#machines",
-        "#Slurm",
-        "#Kubernetes",
-        "#on their way",
-        "#ready in Kubernetes",
-        "#jobs",
-        "#pods",
-    ]
-    return show.table("pools", columns, rows)
+        work = Counter(work.kind for machine in pool.machines for work in machine.work)
+        roles = len(pool.machines), pool.count["slurm"], pool.count["kubernetes"]
+        rows.append((pool.pool, *roles, moving, ready, work["job"], work["pod"]))
+    columns = ["machines", "Slurm", "Kubernetes", "on their way", "ready in Kubernetes", "jobs", "pods"]
+    return show.table("pools", ["pool", *(f"#{column}" for column in columns)], rows)
 
 
 def _scaler(scaler: Summary) -> Any:
@@ -351,8 +323,7 @@ def _is_well(machine: Machine) -> bool:
     )
 
 
-def _problems(seen: Overview, pools: PoolsView | None) -> Any:
+def _problems(told: Iterable[Problem]) -> Any:
     styles = {"failure": "red", "note": "yellow"}
-    told = [*seen.problems, *(problems_of_pools(pools) if pools else ())]
     rows = [((p.what, styles[p.severity]), p.remedy) for p in told]
     return show.table("to look at", ["what", "remedy"], rows)

@@ -99,10 +99,7 @@ def _specs(
         keys = _mapping(spec_file)
         specs = {spec_file.stem: _read(keys, spec_file)}
     else:
-        from tidepool.cli.stack import find_stack
-
-        choice = chosen(click.get_current_context())
-        found = find_stack(choice.context, stack or choice.stack, folder or choice.folder)
+        found = chosen(click.get_current_context()).find(stack, folder)
         spec = described_spec(found)
         keys = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
         specs = {found.name: spec}
@@ -198,10 +195,6 @@ def _document(trace: Trace, found: Mapping[str, Replayed]) -> Mapping[str, Any]:
         "notRun": trace.not_run,
         "broken": [{"line": each.line, "reason": each.reason} for each in trace.broken],
         "outcomes": {
-            name: {
-                **show.document(each.figures),
-                "refused": each.refused,
-            }
-            for name, each in found.items()
+            name: {**show.document(each.figures), "refused": each.refused} for name, each in found.items()
         },
     }

@@ -192,25 +192,23 @@ _EPILOG = (
 )
 
 
-@click.command("power-up", epilog=_EPILOG)
-@click.argument("hostlist")
-def power_up_verb(hostlist: str) -> int:
-    """Ask for nodes, as Slurm's ResumeProgram.
+def _power_verb(what: str, asks: str) -> click.Command:
+    @click.command(
+        f"power-{what}",
+        epilog=_EPILOG,
+        help=f"""{asks}
 
-    HOSTLIST is written down, durably, and that is all: the daemon `tidepool scale` takes it from there.
-    """
-    from tidepool.scaling.power.request import run
+        HOSTLIST is written down, durably, and that is all: the daemon `tidepool scale` takes it from there.
+        """,
+    )
+    @click.argument("hostlist")
+    def verb(hostlist: str) -> int:
+        from tidepool.scaling.power.request import run
 
-    return run(["up", hostlist])
+        return run([what, hostlist])
+
+    return verb
 
 
-@click.command("power-down", epilog=_EPILOG)
-@click.argument("hostlist")
-def power_down_verb(hostlist: str) -> int:
-    """Give nodes back, as Slurm's SuspendProgram.
-
-    HOSTLIST is written down, durably, and that is all: the daemon `tidepool scale` takes it from there.
-    """
-    from tidepool.scaling.power.request import run
-
-    return run(["down", hostlist])
+power_up_verb = _power_verb("up", "Ask for nodes, as Slurm's ResumeProgram.")
+power_down_verb = _power_verb("down", "Give nodes back, as Slurm's SuspendProgram.")

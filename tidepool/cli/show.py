@@ -164,7 +164,7 @@ def document(view: object) -> Any:
     if is_dataclass(view) and not isinstance(view, type):
         return {_camel(each.name): document(getattr(view, each.name)) for each in fields(view)}
     if isinstance(view, Mapping):
-        return {str(_key(key)): document(value) for key, value in view.items()}
+        return {str(document(key)): document(value) for key, value in view.items()}
     if isinstance(view, datetime):
         return view.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(view, HostSet):
@@ -174,10 +174,6 @@ def document(view: object) -> Any:
     if isinstance(view, tuple | list | set | frozenset):
         return [document(each) for each in view]
     return view
-
-
-def _key(key: object) -> object:
-    return key.value if isinstance(key, Enum) else key
 
 
 def _camel(name: str) -> str:

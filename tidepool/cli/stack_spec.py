@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -125,13 +125,9 @@ def check_machine(spec: ClusterSpec, stack: Stack) -> None:
         show.warn(str(concern))
     if fatal := [lack for lack in lacks if lack.fatal]:
         more = "`tidepool doctor` says more; " if any(lack.fatal for lack in here) else ""
-        raise Failure(describe_lacks(fatal), remedy=f"{more}nothing was changed", code=LACKS)
-
-
-def describe_lacks(lacks: Sequence[Lack]) -> str:
-    """The lacks, a line each, with what mends them."""
-    head = "this machine lacks what the cluster needs:"
-    return "\n".join([head, *(f"  {lack.what}\n    -> {lack.remedy}" for lack in lacks)])
+        told = "".join(f"\n  {lack.what}\n    -> {lack.remedy}" for lack in fatal)
+        what = f"this machine lacks what the cluster needs:{told}"
+        raise Failure(what, remedy=f"{more}nothing was changed", code=LACKS)
 
 
 def machine_memory_mib() -> int:

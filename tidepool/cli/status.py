@@ -171,7 +171,7 @@ def overview_json(seen: Overview, pools: PoolsView | None = None) -> Mapping[str
         "queue": document(seen.queue),
         "machines": [*map(_local_json, seen.machines), *map(_remote_json, seen.remote.machines)],
         "silent": dict(seen.remote.silent),
-        "problems": document((*seen.problems, *(problems_of_pools(pools) if pools else ()))),
+        "problems": document((*seen.problems, *problems_of_pools(pools))),
     }
 
 

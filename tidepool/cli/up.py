@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidepool.cli import show
-from tidepool.cli.cluster import Cluster, parse_outputs
+from tidepool.cli.cluster import parse_outputs
 from tidepool.cli.options import json_option, parallel_option, stack_options, yes_option
 from tidepool.cli.stack import Stack
 
@@ -84,29 +84,18 @@ def _carried_out(
 ) -> int:
     """Look that nothing is against it, have the engine do it, and give the exit code."""
     from tidepool.cli.operation import carry_out, exit_code
+    from tidepool.cli.stack_spec import check_machine, described_spec
 
     with stack.without_new_encryptionsalt():
-        spec = _look_at_spec(stack)
+        spec = described_spec(stack)
+        stack.prepare()
+        check_machine(spec, stack)
         with turn:
             _look_at_cluster(stack, spec)
             outcome = carry_out(stack, verb, *words, counted=as_json, aside=as_json)
     if as_json:
         show.emit(outcome.document(outputs=stack.outputs() or {}))
     return exit_code(outcome.code)
-
-
-def _look_at_spec(stack: Stack) -> ClusterSpec:
-    """The spec, where all that must hold before anything is created does.
-
-    Raises:
-        Failure: the spec has mistakes, or this machine lacks something.
-    """
-    from tidepool.cli.stack_spec import check_machine, described_spec
-
-    spec = described_spec(stack)
-    stack.prepare()
-    check_machine(spec, stack)
-    return spec
 
 
 def _look_at_cluster(stack: Stack, spec: ClusterSpec) -> None:
@@ -121,8 +110,7 @@ def _look_at_cluster(stack: Stack, spec: ClusterSpec) -> None:
     if outputs is None:
         stack.create()
     elif "controller" in outputs:
-        cluster: Cluster = parse_outputs(stack.name, outputs)
-        refuse_lost_jobs(stack, cluster, spec)
+        refuse_lost_jobs(stack, parse_outputs(stack.name, outputs), spec)
     if spec.pools or (outputs or {}).get("pools"):
         from tidepool.cli.pools.checks import look_at_pools
 

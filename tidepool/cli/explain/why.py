@@ -110,12 +110,12 @@ class _Asker:
     def pod(self, name: str) -> tuple[object, Iterable[Line]]:
         wanted = name if "/" in name else f"default/{name}"
         pools = require_pools(self.stack, self.stack.outputs())
-        seen, pods = observe_kubernetes(self.stack, pools.kubernetes, with_pods=True)
+        seen = observe_kubernetes(self.stack, pools.kubernetes, with_pods=True)
         if seen.failure:
             raise Failure(f"Kubernetes cannot be asked: {seen.failure}", code=NOT_THERE)
-        found = next((pod for pod in pods if pod.key == wanted), None)
+        found = next((pod for pod in seen.pods if pod.key == wanted), None)
         if found is None:
-            raise Failure(f"there is no pod {wanted}", remedy=known(pods), code=NOT_THERE)
+            raise Failure(f"there is no pod {wanted}", remedy=known(seen.pods), code=NOT_THERE)
         why = why_pod(self.record, found, self._conversions())
         return why, pod_lines(why)
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tidepool.clients.kubernetes.objects import Node as KubernetesNode
     from tidepool.clients.kubernetes.objects import Pod, Right
     from tidepool.clients.slurm import Job, Node
-    from tidepool.cluster.pool import ConvergedPool
-    from tidepool.cluster.roles import Role
     from tidepool.conversion.journal import Journal
 
 
@@ -132,28 +130,28 @@ class SlurmObservation:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesObservation:
-    """The API server's view: why it could not be asked (empty: it could), rights that are missing, its nodes."""
+    """The API server's view: why it could not be asked (empty: it could), rights that are missing, its nodes and pods."""
 
     failure: str = ""
     missing: tuple[Right, ...] = ()
     nodes: tuple[KubernetesNode, ...] = ()
+    pods: tuple[Pod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PoolObservations:
-    """Machines as Slurm and Kubernetes see them, and the pods there are."""
+    """Machines as Slurm and Kubernetes see them."""
 
     slurm: SlurmObservation
     kubernetes: KubernetesObservation
-    pods: tuple[Pod, ...] = ()
 
 
 def observe_both(stack: Stack, controller: Connection, pools: Pools) -> PoolObservations:
     """Ask Slurm and Kubernetes side by side."""
     with ThreadPoolExecutor(2) as beside:
         slurm = beside.submit(_slurm, stack, controller)
-        kubernetes, pods = observe_kubernetes(stack, pools.kubernetes, with_pods=True)
-        return PoolObservations(slurm.result(), kubernetes, pods)
+        kubernetes = observe_kubernetes(stack, pools.kubernetes, with_pods=True)
+        return PoolObservations(slurm.result(), kubernetes)
 
 
 def busy(stack: Stack, controller: Connection, pools: Pools, leaves: Role) -> frozenset[str]:
@@ -162,31 +160,29 @@ def busy(stack: Stack, controller: Connection, pools: Pools, leaves: Role) -> fr
 
     if leaves == "slurm":
         return frozenset(jobs_by_node(_slurm(stack, controller).jobs))
-    _, pods = observe_kubernetes(stack, pools.kubernetes, with_pods=True)
+    seen = observe_kubernetes(stack, pools.kubernetes, with_pods=True)
     return frozenset(
-        pod.node for pod in pods if not pod.has_ended and not pod.is_static and not pod.is_daemon
+        pod.node for pod in seen.pods if not pod.has_ended and not pod.is_static and not pod.is_daemon
     )
 
 
 def observe_kubernetes(
     stack: Stack, connection: Connection | None, *, with_pods: bool = False, with_rights: bool = False
-) -> tuple[KubernetesObservation, tuple[Pod, ...]]:
+) -> KubernetesObservation:
     """Ask the API server; say why it cannot be asked, where it cannot."""
     # Late: it is not needed where no pool is.
     from tidepool.clients.kubernetes.contract import KubernetesError
 
     if connection is None:
-        return KubernetesObservation("the stack's outputs tell of no Kubernetes; `tidepool up` makes it"), ()
+        return KubernetesObservation("the stack's outputs tell of no Kubernetes; `tidepool up` makes it")
     try:
         with closing(stack.open_kubernetes(connection)) as client:
             missing = tuple(client.missing_rights()) if with_rights else ()
             if missing:
-                return KubernetesObservation(
-                    "", missing
-                ), ()  # each is named; what it may not see is not known
-            return KubernetesObservation("", (), client.nodes()), client.pods() if with_pods else ()
+                return KubernetesObservation(missing=missing)  # what it may not see is not known
+            return KubernetesObservation(nodes=client.nodes(), pods=tuple(client.pods()) if with_pods else ())
     except KubernetesError as error:
-        return KubernetesObservation(str(error)), ()
+        return KubernetesObservation(str(error))
 
 
 def under_way(conversions: Iterable[Conversion]) -> dict[str, Conversion]:

@@ -307,7 +307,7 @@ def look_at_pools(stack: Stack, outputs: Mapping[str, Any], spec: ClusterSpec) -
         refuse_lost_pods(stack, pools_of(stack.name, outputs), gone)
     if spec.kubernetes is None or spec.kubernetes.kubeconfig is None:
         return
-    seen, _ = observe_kubernetes(stack, {"kubeconfig": spec.kubernetes.kubeconfig}, with_rights=True)
+    seen = observe_kubernetes(stack, {"kubeconfig": spec.kubernetes.kubeconfig}, with_rights=True)
     names = [slot.node_name for pool in spec.pools for slot in pool.slots()]
     wrong = [*kubernetes_mistakes(seen), *foreign_nodes(names, stack.name, seen.nodes)]
     if wrong:

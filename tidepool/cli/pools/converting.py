@@ -145,7 +145,7 @@ def _look(
                 last[node] = ended[0]
         mine = {pools.machines[node].name for node in wanted if node in pools.machines}
         roles = image_roles(stack, [pools.pools[name] for name in mine])
-        return Known(pools, kubernetes.result()[0], now, roles, work.result()), last
+        return Known(pools, kubernetes.result(), now, roles, work.result()), last
 
 
 def _refuse(wrong: list[str], known: Known) -> None:

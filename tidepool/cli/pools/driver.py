@@ -21,10 +21,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tidepool.cli import show
 from tidepool.cli.engine import choose
 from tidepool.cli.errors import FAILED, OK, failure_of
-from tidepool.cli.operation import carry_out, parallel
+from tidepool.cli.operation import carry_out, parallel, turn
 from tidepool.cli.pools import open_conversions, pools_of
 from tidepool.cli.stack import Stack, state_files
 from tidepool.cluster.desired_state import DesiredNodes
@@ -110,13 +109,8 @@ def carry_out_moves(stack: Stack, moves: Moves) -> Driven:
     Raises:
         Failure: the stack cannot be read.
     """
-    from tidepool.scaling.stack.turn import person_turn
-
-    def waiting() -> None:
-        show.tell(f"an operation is under way on stack {stack.name}; its end is waited for")
-
-    turn = person_turn(stack.data / stack.name, waiting, after_persons=True)
-    with _one_after_the_other(stack), stack.without_new_encryptionsalt(), turn:
+    in_turn = turn(stack, after_persons=True)
+    with _one_after_the_other(stack), stack.without_new_encryptionsalt(), in_turn:
         if not (moves := moves.only(_under_way(stack, moves.roles))).roles:
             return Driven(OK)  # all that was ordered was cancelled meanwhile
         # Only now: whoever had the turn may have moved other machines of the pool.

@@ -182,7 +182,7 @@ def work_by_node(sides: PoolObservations, now: datetime) -> dict[str, tuple[Work
         end = f"until {moment(job.end_time, now)} at most" if job.end_time else ""
         for node in expand(job.nodelist):
             found.setdefault(node, []).append(Work("job", str(job.job_id), job.user, "runs", end))
-    for pod in sides.pods:
+    for pod in sides.kubernetes.pods:
         if pod.node and not pod.has_ended and not pod.is_static:
             fate = "" if pod.owner else "nobody would make it again"
             found.setdefault(pod.node, []).append(Work("pod", pod.key, pod.owner, "runs", fate))
