@@ -65,7 +65,6 @@ class Context:
 
     @classmethod
     def of_process(cls) -> Context:
-        """Return the context of this process."""
         person = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
         return cls(os.environ, Path.cwd(), person, owns_process=True, root=os.geteuid() == 0)
 
@@ -76,7 +75,6 @@ class Context:
 
     @property
     def data(self) -> Path:
-        """The data folder."""
         from tidepool.infrastructures.connection import data_folder
 
         return data_folder(self.env)

@@ -169,7 +169,6 @@ def _taken_down(
 
 
 def _deleted_json(here: Deleted | None = None, there: Deletion | None = None) -> dict[str, object]:
-    """Return what was deleted as JSON has it."""
     return {
         "machines": list(here.machines) if here else [],
         "networks": list(here.networks) if here else [],

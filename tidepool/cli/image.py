@@ -336,7 +336,6 @@ def verify_verb(images: _Images, names: tuple[str, ...], as_json: bool) -> None:
 
 
 def _document(entry: Entry) -> dict[str, Any]:
-    """Return an image as JSON."""
     from tidepool.images import boots, find_form
 
     source, image = entry.source, entry.image

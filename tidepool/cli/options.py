@@ -14,7 +14,6 @@ import click
 from tidepool.cli.context import Context
 
 if TYPE_CHECKING:
-    from tidepool.cli.errors import Failure
     from tidepool.cli.stack import Stack
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])

@@ -90,7 +90,6 @@ class FleetRow:
 
     @property
     def present(self) -> int:
-        """The number of nodes that there are."""
         return sum(self.nodes.values())
 
     @property
@@ -128,7 +127,6 @@ class Overview:
 
     @property
     def is_reached(self) -> bool:
-        """Slurm answered."""
         return not self.slurm_failure
 
 

@@ -54,7 +54,6 @@ class Stack:
 
     @property
     def data(self) -> Path:
-        """The data folder."""
         return self.context.data
 
     @property
@@ -80,11 +79,9 @@ class Stack:
             raise Failure("machines here are root's", remedy="run it with sudo", code=LACKS)
 
     def open_slurm(self, connection: Connection) -> SlurmClient:
-        """Open the client of the Slurm whose controller ``connection`` names."""
         return self.context.open_slurm(connection, self.data)
 
     def open_kubernetes(self, connection: Connection) -> KubernetesClient:
-        """Open the client of the Kubernetes that pools serve."""
         return self.context.open_kubernetes(connection, self.data)
 
     def prepare(self) -> None:

@@ -49,7 +49,6 @@ class Record:
 
     @property
     def decision(self) -> Decision | None:
-        """The newest."""
         return self.look.decision if self.look else None
 
     @property
@@ -59,7 +58,6 @@ class Record:
 
     @property
     def decided(self) -> datetime | None:
-        """The time of the newest decision."""
         return self.decision.at if self.decision else None
 
     @property
@@ -73,7 +71,6 @@ class Record:
         return self.look.spec if self.look else None
 
     def fleet(self, name: str) -> Fleet | None:
-        """The fleet of the spec that has this name, where it is known."""
         fleets = self.spec.fleets if self.spec else ()
         return next((fleet for fleet in fleets if fleet.name == name), None)
 

@@ -136,7 +136,6 @@ class QueueView:
 
     @property
     def waits(self) -> int:
-        """The number of tasks that wait."""
         return sum(self.waiting.values())
 
 

@@ -48,7 +48,6 @@ class Pools:
         return "kubernetes" if any(node in serving for serving in self.serving.values()) else "slurm"
 
     def count(self, pool: str, role: Role) -> int:
-        """Count the machines of a pool that have a role."""
         names = [name for name, its in self.machines.items() if its.name == pool]
         return sum(self.role(name) == role for name in names)
 

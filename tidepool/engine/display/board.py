@@ -56,7 +56,6 @@ class Board:
         return self._row(self._root)
 
     def now(self) -> float:
-        """The clock's time."""
         return self._clock()
 
     def event(self, event: Event) -> Row | None:
@@ -71,7 +70,6 @@ class Board:
         return None
 
     def end(self) -> None:
-        """No more events follow."""
         self.all_done = True
 
     def shown_op(self, row: Row, steps_of_replacements: bool) -> Op:
@@ -81,7 +79,6 @@ class Board:
         return Op.REPLACE if self.settings.is_preview or self.all_done else row.op
 
     def errored(self) -> int:
-        """Count the resources that have errors."""
         return sum(1 for row in self.rows.values() if row.errors)
 
     def operations_under_way(self) -> int:

@@ -65,7 +65,6 @@ class DigestDisplay:
         """Nothing is written before the end, so that it is one document."""
 
     def close(self) -> None:
-        """Write the digest."""
         text = json.dumps(self.document(), indent=4, ensure_ascii=False)
         self._stdout.write(_as_go(text) + "\n")
         self._stdout.flush()

@@ -206,7 +206,6 @@ class EventLog:
         self._broken: OSError | None = None
 
     def event(self, event: Event) -> None:
-        """Write ``event``."""
         sequence = self._sequence
         self._sequence += 1
         if not self._internal and _is_internal(event):
@@ -283,7 +282,6 @@ class GrpcSink:
         self._call = stub.StreamEvents.future(requests())
 
     def line(self, text: str) -> None:
-        """Send ``text`` as one event."""
         self._queue.put(text)
 
     def close(self) -> None:

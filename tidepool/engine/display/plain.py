@@ -148,7 +148,6 @@ class DiffDisplay:
         self._complain("^C received; cancelling. Interrupt again to end at once\n")
 
     def close(self) -> None:
-        """Write out what was written."""
         self._begin()
         self._stdout.flush()
 

@@ -35,7 +35,6 @@ class Pen:
     show_secrets: bool = False
 
     def object(self, properties: Properties) -> None:
-        """Draw all properties, by key."""
         width = max(map(len, properties), default=0)
         for key in sorted(properties):
             if not difference.is_internal_key(key):
@@ -63,7 +62,6 @@ class Pen:
             pen.line(f"{path} (hidden)\n")
 
     def property_change(self, key: str, width: int, changes: Changes[str]) -> None:
-        """Draw one property as it changed."""
         draw_same = worth_drawing(changes.sames.get(key))
         self._member_change(key, changes, lambda pen: pen._title(key, width), draw_same)
 
@@ -317,7 +315,6 @@ class Pen:
         self.write(blanks + text)
 
     def write(self, text: str) -> None:
-        """Write within a line."""
         self.out.append(f"{words.color(self.op)}{text}{markup.RESET}")
 
 

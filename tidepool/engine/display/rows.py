@@ -52,17 +52,14 @@ class Row:
 
     @property
     def op(self) -> Op:
-        """The operation on the resource."""
         return Op.SAME if self.step is None else self.step.op
 
     @property
     def is_root(self) -> bool:
-        """Tells whether this is the stack's own row."""
         return not self.urn or words.is_root(self.urn)
 
     @property
     def errors(self) -> int:
-        """The number of errors reported for it."""
         return self.counts.get("error", 0)
 
     def is_done(self, all_done: bool) -> bool:
@@ -79,7 +76,6 @@ class Row:
         return self.op not in _NO_STEP_OF_ITS_OWN and self.op not in self.finished
 
     def begin(self, step: StepMetadata, now: float) -> None:
-        """A step begins."""
         self.started, self.ended = now, None
         self.take(step)
 
@@ -92,14 +88,12 @@ class Row:
             self.replacement = step
 
     def take(self, step: StepMetadata) -> None:
-        """Show ``step`` from now on."""
         self.step = step
         state = step.new or step.old
         if state is not None:
             self.parent = state.parent
 
     def diagnose(self, event: Diagnostic) -> None:
-        """Something was said about the resource."""
         self.last = event
         if event.severity == "error":
             self.last_error = event

@@ -101,7 +101,6 @@ class SecretFilter:
         self._pattern = re.compile("|".join(map(re.escape, alternatives))) if alternatives else None
 
     def text(self, text: str) -> str:
-        """``text`` without the secrets."""
         return text if self._pattern is None else self._pattern.sub(MASK, text)
 
     def value(self, value: Value) -> Value:

@@ -142,7 +142,6 @@ class _Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread."""
         self._ended.set()
         self._thread.join()
 

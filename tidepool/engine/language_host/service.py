@@ -56,7 +56,6 @@ class LanguageHost(messages("language_pb2_grpc").LanguageRuntimeServicer):  # ty
         self._engine = engine
 
     def Handshake(self, request: Any, _context: Any) -> Any:  # noqa: N802 - the service's names
-        """Hear of the engine."""
         self._engine = request.engine_address
         return _language.LanguageHandshakeResponse()
 
@@ -68,7 +67,6 @@ class LanguageHost(messages("language_pb2_grpc").LanguageRuntimeServicer):  # ty
 
     @_with_text
     def About(self, request: Any, _context: Any) -> Any:  # noqa: N802
-        """Tell of the program's interpreter."""
         python, env = self._interpreter(request.info)
         try:
             said = subprocess.run([python, "-c", _ABOUT], env=env, capture_output=True, text=True, check=True)
@@ -106,7 +104,6 @@ class LanguageHost(messages("language_pb2_grpc").LanguageRuntimeServicer):  # ty
 
     @_with_text
     def Run(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Run a program to its end."""
         from tidepool.engine.program.host import REPORTED
 
         _refuse_debugger(request)
@@ -151,7 +148,6 @@ class LanguageHost(messages("language_pb2_grpc").LanguageRuntimeServicer):  # ty
         return answers()
 
     def Cancel(self, _request: Any, _context: Any) -> Any:  # noqa: N802
-        """End what runs."""
         from google.protobuf.empty_pb2 import Empty
 
         self.children.end_all()

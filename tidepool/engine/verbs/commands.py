@@ -52,6 +52,11 @@ _SHARED: Final = {
         Flag("show-urns", "Show the resources' URNs", short="u"),
         Flag("secrets-provider", "How secrets are encrypted: default or passphrase", "text"),
         Flag("cloud-url", "The backend's URL", "text", short="c"),
+        Flag("expect-no-changes", "Fail if there are changes"),
+        Flag("refresh", "Refresh the state first", "optional", "r", implied="true"),
+        Flag("continue-on-error", "Go on with independent resources when one fails"),
+        Flag("skip-preview", "Do not show a preview first", short="f"),
+        Flag("preview-only", "Show the preview, and stop"),
     )
 }
 
@@ -126,15 +131,10 @@ _OPERATION: Final = (
     *_ignored_flags("skip-plugin-pre-install"),
     *_ignored_flags("suppress-permalink", "optional"),
 )
-_EXCLUDE: Final = Flag(
-    "exclude", "Not this resource; URN, may hold * and **; may be repeated", "list", "", "excludes"
+_EXCLUDE_X: Final = Flag(
+    "exclude", "Not this resource; URN, may hold * and **; may be repeated", "list", "x", "excludes"
 )
-_EXCLUDE_X: Final = Flag("exclude", _EXCLUDE.help, "list", "x", "excludes")
-_EXPECT: Final = Flag("expect-no-changes", "Fail if there are changes")
-_REFRESH: Final = Flag("refresh", "Refresh the state first", "optional", "r", implied="true")
-_CONTINUE: Final = Flag("continue-on-error", "Go on with independent resources when one fails")
-_SKIP_PREVIEW: Final = Flag("skip-preview", "Do not show a preview first", short="f")
-_PREVIEW_ONLY: Final = Flag("preview-only", "Show the preview, and stop")
+_EXCLUDE: Final = replace(_EXCLUDE_X, short="")
 _SHOW_MORE: Final = (
     Flag("show-config", "Show the configuration"),
     Flag("show-full-output", "Do not shorten inputs and outputs"),
@@ -143,8 +143,6 @@ _DEPLOY: Final = (
     *_OPERATION,
     *_SHOW_MORE,
     _EXCLUDE,
-    _EXPECT,
-    _REFRESH,
     *_refused_flags("ignore-protect"),
     *_refused_flags("attach-debugger", "optional"),
     *_refused_flags("policy-pack policy-pack-config", "text"),
@@ -158,45 +156,38 @@ _TARGET_OR_EXCLUDE: Final = (("target", "exclude"), ("json", "output"))
 
 _OPERATIONS: Final = (
     _command(
-        "preview,pre operations:preview --stack --json --output --show-secrets",
+        "preview,pre operations:preview --stack --json --output --show-secrets --expect-no-changes --refresh",
         "Show what an update would do",
         *_DEPLOY,
         *_refused_flags("import-file save-plan", "text"),
         exclusive=_TARGET_OR_EXCLUDE,
     ),
     _command(
-        "up,update operations:up template? --stack --json --output --show-secrets --yes",
+        "up,update operations:up template? --stack --json --output --show-secrets --yes --expect-no-changes --refresh "
+        "--continue-on-error --skip-preview",
         "Create or update the resources of a stack",
         *_DEPLOY,
-        _CONTINUE,
-        _SKIP_PREVIEW,
         *_refused_flags("plan secrets-provider", "text"),
         *_refused_flags("strict"),
         exclusive=_TARGET_OR_EXCLUDE,
     ),
     _command(
-        "refresh operations:refresh --stack --json --output --yes",
+        "refresh operations:refresh --stack --json --output --yes --expect-no-changes --skip-preview --preview-only",
         "Bring the state up to date with what exists",
         *_OPERATION,
         _EXCLUDE_X,
-        _EXPECT,
-        _SKIP_PREVIEW,
-        _PREVIEW_ONLY,
         Flag("clear-pending-creates", "Forget creations that were cut off"),
         Flag("skip-pending-creates", "Leave creations that were cut off as they are", ignored=True),
         *_refused_flags("import-pending-creates", "text"),
         exclusive=_TARGET_OR_EXCLUDE,
     ),
     _command(
-        "destroy,down,dn operations:destroy --stack --json --output --yes",
+        "destroy,down,dn operations:destroy --stack --json --output --yes --refresh --continue-on-error --skip-preview "
+        "--preview-only",
         "Delete all resources of a stack",
         *_OPERATION,
         *_SHOW_MORE,
         _EXCLUDE_X,
-        _REFRESH,
-        _CONTINUE,
-        _SKIP_PREVIEW,
-        _PREVIEW_ONLY,
         *_refused_flags("ignore-protect"),
         Flag("exclude-protected", "Leave protected resources and what they need"),
         Flag("remove", "Remove the stack and its configuration afterwards"),

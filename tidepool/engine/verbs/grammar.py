@@ -50,7 +50,6 @@ class Flag:
 
     @property
     def takes_word(self) -> bool:
-        """Tells whether the next word is the flag's value."""
         return self.kind not in ("bool", "optional")
 
 
@@ -98,7 +97,6 @@ class Parsed:
 
     @property
     def command(self) -> Command:
-        """The command that is called."""
         return self.path[-1]
 
 

@@ -13,27 +13,13 @@ from tidepool.engine.display.words import duration
 from tidepool.engine.errors import EngineError, UsageError
 from tidepool.engine.json_text import sorted_keys
 from tidepool.engine.request import World
-from tidepool.engine.state.checkpoint import Crypter
 from tidepool.engine.state.layout import StackReference
 from tidepool.engine.state.secrets import Blind
 from tidepool.engine.state.store import RawCheckpoint, UpdateInfo
 from tidepool.engine.value_json import decode_properties, encode_properties
 from tidepool.engine.values import masked, without_secrets
-from tidepool.engine.verbs.showing import (
-    ago,
-    json_document,
-    output_text,
-    parse_time,
-    table,
-    time_text,
-)
-from tidepool.engine.verbs.workspace import (
-    Workspace,
-    find_stack,
-    open_passphrase,
-    open_workspace,
-    passphrase_verifier,
-)
+from tidepool.engine.verbs.showing import ago, json_document, output_text, parse_time, table, time_text
+from tidepool.engine.verbs.workspace import Workspace, find_stack, open_workspace, state_crypter
 
 
 def show(
@@ -180,19 +166,13 @@ def stack_outputs(workspace: Workspace, raw: RawCheckpoint | None, show_secrets:
     for resource in (raw.deployment.get("resources") or ()) if raw is not None else ():
         if resource["type"] == urns.ROOT_STACK_TYPE and not resource.get("delete"):
             assert raw is not None
-            crypter = state_crypter(workspace, raw) if show_secrets else Blind()
+            crypter = state_crypter(workspace.world, raw.untyped) if show_secrets else Blind()
             outputs = decode_properties(resource.get("outputs") or {}, crypter.decrypt)
             plain = without_secrets(outputs) if show_secrets else masked(outputs)
             encoded = encode_properties(plain, _no_secrets_left)
             ordered: dict[str, Any] = sorted_keys(encoded)
             return ordered
     return {}
-
-
-def state_crypter(workspace: Workspace, raw: RawCheckpoint) -> Crypter:
-    """The crypter of what a stack's state says about its secrets."""
-    salt = passphrase_verifier(raw.untyped)
-    return open_passphrase(workspace.world, salt) if salt is not None else Blind()
 
 
 def outputs_text(outputs: Mapping[str, Any]) -> str:

@@ -65,8 +65,6 @@ def parse_time(text: str) -> datetime:
 def ago(moment: datetime, now: datetime) -> str:
     """Say in one unit how long ago ``moment`` was."""
     seconds = int((now - moment).total_seconds())
-    if seconds < 1:
-        return "now"
     for name, size in _UNITS:
         if seconds >= size:
             count = seconds // size

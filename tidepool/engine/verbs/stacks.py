@@ -81,12 +81,7 @@ def unselect(world: World) -> None:
 
 
 def list_stacks(
-    world: World,
-    *,
-    all: bool = False,
-    project: str = "",
-    tag: str = "",
-    json: bool = False,
+    world: World, *, all: bool = False, project: str = "", tag: str = "", json: bool = False
 ) -> None:
     """List stacks."""
     of_project: str | None = project or None
@@ -104,10 +99,7 @@ def list_stacks(
     if json:
         items = []
         for summary in found:
-            item: dict[str, Any] = {
-                "name": workspace.shown(summary.ref),
-                "current": summary.ref == current,
-            }
+            item: dict[str, Any] = {"name": workspace.shown(summary.ref), "current": summary.ref == current}
             if summary.last_update:
                 item["lastUpdate"] = time_text(parse_time(summary.last_update))
             if summary.resource_count is not None:

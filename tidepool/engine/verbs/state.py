@@ -26,6 +26,7 @@ from tidepool.engine.verbs.workspace import (
     open_stack,
     open_workspace,
     passphrase_verifier,
+    state_crypter,
     under_passphrase,
     verify_secrets_provider,
 )
@@ -43,8 +44,7 @@ def export(
         )
     untyped = workspace.backend.export(ref)
     if show_secrets and untyped.get("deployment"):
-        salt = passphrase_verifier(untyped)
-        crypter = open_passphrase(world, salt) if salt is not None else Blind()
+        crypter = state_crypter(world, untyped)
         untyped = {**untyped, "deployment": with_plaintext(untyped["deployment"], crypter.decrypt)}
     text = json.dumps(untyped, indent=4, ensure_ascii=False) + "\n"
     if file:
@@ -120,16 +120,12 @@ def _with_secrets_of(crypter: PassphraseCrypter, deployment: Raw) -> Raw:
 
 
 def _read(world: World, file: str) -> dict[str, Any]:
-    try:
-        if file:
-            content = (world.cwd / file).read_bytes()
-        else:
-            content = world.input.read().encode()
-    except OSError as error:
-        raise EngineError(
-            f"could not open file: open {world.cwd / file}: {_lowered(error.strerror)}"
-        ) from error
     where = str(world.cwd / file) if file else "stdin"
+    try:
+        content = (world.cwd / file).read_bytes() if file else world.input.read().encode()
+    except OSError as error:
+        why = error.strerror or "cannot be read"
+        raise EngineError(f"could not open file: open {where}: {why[0].lower()}{why[1:]}") from error
     try:
         document = json_text.loads(content)
     except json_text.JsonDamage as error:
@@ -139,10 +135,6 @@ def _read(world: World, file: str) -> dict[str, Any]:
             f"{where} is not an exported stack: expected an object with 'version' and 'deployment'"
         )
     return document
-
-
-def _lowered(text: str | None) -> str:
-    return (text or "cannot be read")[:1].lower() + (text or "cannot be read")[1:]
 
 
 def _with_sorted_properties(resource: dict[str, Any]) -> dict[str, Any]:
@@ -197,7 +189,6 @@ def delete(
 def _without(
     resources: Sequence[Raw], chosen: Sequence[Raw], *, force: bool, target_dependents: bool
 ) -> list[Raw]:
-    """Return ``resources`` without the chosen ones."""
     gone = list(chosen)
     if target_dependents:
         for resource in resources:

@@ -12,11 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tidepool.engine import config_file
-from tidepool.engine.config import (
-    Values,
-    parse_key,
-    put,
-)
+from tidepool.engine.config import Values, parse_key, put
 from tidepool.engine.config_file import StackConfig
 from tidepool.engine.errors import EngineError, NoStackSelected, NoSuchStack, NotSupportedError, UsageError
 from tidepool.engine.program_config import ProgramConfig, program_config, validate, with_project_values
@@ -24,8 +20,9 @@ from tidepool.engine.project import Project, ProjectNotFoundError, find_project
 from tidepool.engine.request import World
 from tidepool.engine.resource import SecretsProvider
 from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.checkpoint import Crypter
 from tidepool.engine.state.layout import StackReference, backend_url, select_stack, selected_stack
-from tidepool.engine.state.secrets import PassphraseCrypter, read_passphrase
+from tidepool.engine.state.secrets import Blind, PassphraseCrypter, read_passphrase, verify_provider
 
 _CHOOSE = "no stack selected; please use `pulumi stack select` to choose one"
 _CHOOSE_OR_NEW = "no stack selected; please use `pulumi stack select` or `pulumi stack init` to choose one"
@@ -49,7 +46,6 @@ class Workspace:
 
     @property
     def project_name(self) -> str | None:
-        """The name of the project, None outside of one."""
         return self.project.name if self.project else None
 
     def require_project(self) -> Project:
@@ -74,10 +70,8 @@ class Workspace:
 
     def selected(self) -> StackReference | None:
         """The selected stack, None where none is selected or it is gone."""
-        name: str | None
-        if "PULUMI_STACK" in self.world.env:
-            name = self.world.env["PULUMI_STACK"]
-        else:
+        name = self.world.env.get("PULUMI_STACK")
+        if name is None:
             name = selected_stack(self.world.pulumi_home, self.require_project(), self.url)
         if not name:
             return None
@@ -85,7 +79,6 @@ class Workspace:
         return ref if self.backend.exists(ref) else None
 
     def select(self, ref: StackReference | None) -> None:
-        """Select a stack, or none."""
         name = ref.qualified if ref else None
         select_stack(self.world.pulumi_home, self.require_project(), self.url, name)
 
@@ -107,7 +100,6 @@ class Workspace:
         return found
 
     def config_path(self, ref: StackReference, config_file_name: str | None = None) -> Path:
-        """Return the path of a stack's configuration."""
         if config_file_name:
             return self.world.cwd / config_file_name
         return self.require_project().stack_file(ref.name)
@@ -144,12 +136,10 @@ class OpenStack:
 
     @property
     def world(self) -> World:
-        """The world that it was opened in."""
         return self.workspace.world
 
     @property
     def backend(self) -> FileBackend:
-        """The backend that has its state."""
         return self.workspace.backend
 
     @property
@@ -159,7 +149,6 @@ class OpenStack:
 
     @property
     def root(self) -> Path:
-        """The folder of the project file."""
         return self.project.root
 
     def with_config(self, config: StackConfig) -> OpenStack:
@@ -167,7 +156,6 @@ class OpenStack:
         return replace(self, config=config)
 
     def save_config(self) -> None:
-        """Write the configuration to its file."""
         config_file.write(self.config, self.workspace.project_name)
 
     def crypter(self) -> PassphraseCrypter:
@@ -314,14 +302,18 @@ def passphrase_verifier(untyped: Mapping[str, Any]) -> str | None:
     Raises:
         NotSupportedError: when its secrets are not kept by a passphrase.
     """
-    from tidepool.engine.state.secrets import verify_provider
-
     raw = (untyped.get("deployment") or {}).get("secrets_providers") or {}
     if not raw.get("type"):
         return None
     verify_provider(SecretsProvider(raw["type"], raw.get("state") or {}))
     salt = (raw.get("state") or {}).get("salt")
     return salt if isinstance(salt, str) else None
+
+
+def state_crypter(world: World, untyped: Mapping[str, Any]) -> Crypter:
+    """The crypter of an exported state's secrets; errors as :func:`passphrase_verifier` and :func:`open_passphrase`."""
+    salt = passphrase_verifier(untyped)
+    return open_passphrase(world, salt) if salt is not None else Blind()
 
 
 def under_passphrase(config: StackConfig, encryption_salt: str) -> StackConfig:
