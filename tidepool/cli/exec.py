@@ -29,10 +29,10 @@ from tidepool.cli.reach import (
     SshAddress,
     by_kind,
     command_on,
+    program,
     ssh_address,
     ssh_files,
     ssh_options,
-    ssh_program,
 )
 from tidepool.cli.stack import Stack
 
@@ -188,12 +188,12 @@ def _command(stack: Stack, words: tuple[str, ...]) -> tuple[list[str], dict[str,
         case {"kind": "local", "stack": str(its_stack), "machine": str(machine)}:
             prefix = network_prefix(stack.data, its_stack, machine)
     argv = [*prefix, kubectl, *words]
-    program = shutil.which(argv[0], path=search)
-    if program is None:
+    found = shutil.which(argv[0], path=search)
+    if found is None:
         raise Failure(f"{argv[0]} is not on PATH", remedy="install util-linux")
     # Another server's settings of the person's would go before those in the file.
     env = {key: value for key, value in stack.context.env.items() if key != "KUBECONFIG"}
-    return [program, *argv[1:]], {**env, "KUBECONFIG": str(path)}
+    return [found, *argv[1:]], {**env, "KUBECONFIG": str(path)}
 
 
 #: Who people are on login machines (the role `users`).
@@ -225,11 +225,11 @@ def ssh_verb(stack: Stack, user: str | None, terminal: bool, machine: str, comma
         command = command[1:]
     with _failing_with(SSH_FAILED):
         stack.require_root()
-        program, connection = ssh_program(), find_machine(stack, machine)
+        ssh, connection = program("ssh"), find_machine(stack, machine)
         target = by_kind(_TARGETS, connection, "there is no ssh")(stack, connection)
     with target.files as (key, known_hosts):
         argv = [
-            *(*target.prefix, program, *ssh_options(key, known_hosts, target.place.port)),
+            *(*target.prefix, ssh, *ssh_options(key, known_hosts, target.place.port)),
             *(["-t"] if terminal else []),
             *("-l", user or target.user, "--", target.place.address, *command),
         ]

@@ -82,7 +82,7 @@ def ssh_address(stack: Stack, connection: Mapping[str, Any]) -> SshAddress:
 
 def _is_known(name: str, known_hosts: Path) -> bool:
     """Ask ssh-keygen, which knows names that are hashed, as Debian's ssh writes them, and patterns."""
-    argv = [_program("ssh-keygen"), "-F", name, "-f", str(known_hosts)]
+    argv = [program("ssh-keygen"), "-F", name, "-f", str(known_hosts)]
     return subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
@@ -96,16 +96,12 @@ def ssh_files(stack: Stack, connection: Mapping[str, Any]) -> tuple[Path, Path]:
     return folder / "key", folder / "known_hosts"
 
 
-def ssh_program() -> str:
-    """The path of ssh.
+def program(name: str) -> str:
+    """The path of one of OpenSSH's programs.
 
     Raises:
         Failure: it is not there.
     """
-    return _program("ssh")
-
-
-def _program(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise Failure(f"there is no {name} on PATH", remedy="apt-get install openssh-client")
@@ -141,16 +137,13 @@ def _in_machine(
 def _over_ssh(
     stack: Stack, connection: Connection, command: Sequence[str], terminal: bool
 ) -> tuple[str, ...]:
-    program, place, (key, known_hosts) = (
-        ssh_program(),
-        ssh_address(stack, connection),
-        ssh_files(stack, connection),
-    )
+    ssh, place = program("ssh"), ssh_address(stack, connection)
+    key, known_hosts = ssh_files(stack, connection)
     user = str(connection["user"])
     # On existing hosts somebody logs in who may become root without a password.
     as_root = command if user == "root" else ("sudo", "-n", "--", *command)
     return (
-        program,
+        ssh,
         *ssh_options(str(key), str(known_hosts), place.port),
         "-t" if terminal else "-T",
         *("-l", user, "--", place.address),

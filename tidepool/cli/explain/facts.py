@@ -51,12 +51,12 @@ class ActionView:
     text: str = ""
 
 
-def action_view(action: Action) -> ActionView:
-    """An action in words."""
+def action_view(action: Action, result: Result = "", text: str = "") -> ActionView:
+    """An action in words, with what it came to."""
     nodes = nodes_of(action)
     jobs = action.jobs if isinstance(action, Launch | Convert) else ()
     what = f"convert to {action.to}" if isinstance(action, Convert) else _WORDS[type(action)]
-    return ActionView(what, hosts(nodes), len(nodes), action.reason, jobs)
+    return ActionView(what, hosts(nodes), len(nodes), action.reason, jobs, result, text)
 
 
 def nodes_of(action: Action) -> tuple[str, ...]:

@@ -136,6 +136,10 @@ _PHASES: Final = {
 }
 
 
+#: How a conversion may have ended, with rich's and click's style for it.
+ENDINGS: Final = {"done": "green", "stopped": "yellow", "failed": "red"}
+
+
 def moment(at: datetime, now: datetime) -> str:
     """A time with its date and its year, in the zone of ``now``: ``2026-11-22 14:00:00``."""
     return at.astimezone(now.tzinfo).strftime("%Y-%m-%d %H:%M:%S")
@@ -193,7 +197,7 @@ def phases(conversion: Conversion) -> dict[str, float]:
     return {
         name: round((end - at).total_seconds(), 3)
         for (at, name), end in zip(marks, ends, strict=True)
-        if end is not None and name not in ("done", "stopped", "failed")
+        if end is not None and name not in ENDINGS
     }
 
 

@@ -1,10 +1,10 @@
-"""The view that `watch` shows, worked out of a `Record`. Pure; `watch_frame` lays it out."""
+"""The view that `watch` shows, worked out of a `Record`. Pure; `watch` lays it out."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Final
@@ -30,7 +30,6 @@ from tidepool.scaling.decision import (
     Undrain,
     Waiting,
 )
-from tidepool.scaling.ports import Intent
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,11 +356,8 @@ def _cost(record: Record, decision: Decision) -> CostView:
 def _decisions(record: Record) -> Iterator[DecisionView]:
     for (_, at), intents in groupby(record.intents, key=lambda intent: (intent.decision, intent.at)):
         # As they were decided: the newest decision first, and in it the first action.
-        yield DecisionView(at, tuple(_done(intent) for intent in reversed([*intents])))
-
-
-def _done(intent: Intent) -> ActionView:
-    return replace(action_view(intent.action), result=intent.result, text=intent.text)
+        done = (action_view(each.action, each.result, each.text) for each in reversed([*intents]))
+        yield DecisionView(at, tuple(done))
 
 
 def _under_way(record: Record, decision: Decision) -> Iterator[UnderWay]:

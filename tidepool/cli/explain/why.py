@@ -128,7 +128,8 @@ class _Asker:
         slots = f"{fleet.name}-[1-{fleet.max_nodes}]" if fleet.max_nodes > 1 else f"{fleet.name}-1"
         intents = self._intents(node=name)
         is_slot = fleet_and_number(name)[1] <= fleet.max_nodes
-        if not (is_slot or intents or self._is_there(name)):
+        decision = self.record.decision
+        if not (is_slot or intents or (decision is not None and name in decision.nodes)):
             raise Failure(
                 f"there is no node {name}: the slots of fleet {fleet.name} are {slots}", code=NOT_THERE
             )
@@ -213,6 +214,3 @@ class _Asker:
                 code=NOT_THERE,
             )
         return fleets[name]
-
-    def _is_there(self, node: str) -> bool:
-        return self.record.decision is not None and node in self.record.decision.nodes

@@ -8,15 +8,13 @@ from datetime import datetime
 from typing import Literal
 
 from tidepool.cli.explain.facts import Explanation, Fact, backoff_words, fact_lines, source
-from tidepool.cli.explain.lines import Cell, Line, moment, phases, took_s, way, work_words
+from tidepool.cli.explain.lines import ENDINGS, Cell, Line, moment, phases, took_s, way, work_words
 from tidepool.cli.explain.record import Record
 from tidepool.cli.pools.view import ConversionView, MachineView, conversion_lines, conversion_view
 from tidepool.cli.show import between, first, span
 from tidepool.clients.kubernetes.objects import Pod, Requirement, Resources
 from tidepool.cluster.roles import Role
 from tidepool.conversion.record import Conversion, Phase, Work
-
-_STYLES = {"done": "green", "stopped": "yellow", "failed": "red"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +141,7 @@ def _past_lines(past: PastConversion, now: datetime) -> Iterator[Line]:
         Cell(f"  {moment(past.at, now)}  ", "dim"),
         Cell(past.way, "bold"),
         Cell(f" by {past.by}: {past.reason}"),
-        Cell(f"  [{past.phase}{took}{said}]", _STYLES.get(past.phase, "")),
+        Cell(f"  [{past.phase}{took}{said}]", ENDINGS.get(past.phase, "")),
     )
     for work in past.work:
         if work.fate not in ("runs", "ended"):

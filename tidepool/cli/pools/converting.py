@@ -16,7 +16,16 @@ from tidepool.cli import errors, show
 from tidepool.cli.cluster import parse_outputs
 from tidepool.cli.context import Connection
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
-from tidepool.cli.explain.lines import holds, phase_words, phases, took_s, way, what_comes, work_words
+from tidepool.cli.explain.lines import (
+    ENDINGS,
+    holds,
+    phase_words,
+    phases,
+    took_s,
+    way,
+    what_comes,
+    work_words,
+)
 from tidepool.cli.pools import (
     Pools,
     busy,
@@ -333,9 +342,6 @@ class Progress:
                 yield f"         {comes}"
 
 
-_COLOURS: Final = {"done": "green", "stopped": "yellow", "failed": "red"}
-
-
 def as_document(conversion: Conversion) -> Mapping[str, Any]:
     """Return what the journal has of it, with the seconds of its phases."""
     return {**document(conversion), "phases": phases(conversion), "tookS": took_s(conversion)}
@@ -347,5 +353,5 @@ def lines(conversions: Sequence[Conversion]) -> Iterator[str]:
         took = took_s(each)
         spent = ", ".join(f"{name} {span(seconds)}" for name, seconds in phases(each).items())
         after = f" in {took:.2f} s ({spent})" if took is not None else ""
-        yield f"{each.order.node}: {way(each)}, {click.style(each.phase, fg=_COLOURS.get(each.phase))}{after}"
+        yield f"{each.order.node}: {way(each)}, {click.style(each.phase, fg=ENDINGS.get(each.phase))}{after}"
         yield from (f"  {work_words(work)}" for work in each.work if work.fate not in ("runs", "ended"))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from tidepool.cli.cluster import local_connection
@@ -63,7 +65,8 @@ class Emptying:
             with closing(open_conversions(self._stack)) as journal, self._parties(node) as parties:
                 going = journal.under_way(node)
                 if going is not None:
-                    ended = convert(going, parties, journal, now=_now, wait=_wait, told=_until_empty)
+                    now = partial(datetime.now, UTC)
+                    ended = convert(going, parties, journal, now=now, wait=time.sleep, told=_until_empty)
                     goes_on = ended.phase == "done"
         except _IsEmpty:
             pass
@@ -93,11 +96,3 @@ def _until_empty(conversion: Conversion) -> None:
     """Stop a conversion where it leaves its role."""
     if conversion.phase == "leaving":
         raise _IsEmpty
-
-
-def _wait(seconds: float) -> None:
-    threading.Event().wait(seconds)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -106,9 +106,7 @@ class LiveDisplay:
     def _begin(self) -> None:
         if not self._live.is_started:
             self._live.start()
-            self._print_above(
-                f"{markup.HEADLINE}{self._settings.label} ({self._settings.stack}):{markup.RESET}"
-            )
+            self._print_above(self._settings.headline)
 
     def _draw(self) -> None:
         self._fit()

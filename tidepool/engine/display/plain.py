@@ -79,8 +79,7 @@ class PlainDisplay:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            headline = f"{self._settings.label} ({self._settings.stack}):"
-            self._line(f"{markup.HEADLINE}{headline}{markup.RESET}")
+            self._line(self._settings.headline)
 
     def _row(self, row: Row) -> None:
         board = self._board
@@ -154,7 +153,7 @@ class DiffDisplay:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._write(f"{markup.HEADLINE}{self._settings.label} ({self._settings.stack}):{markup.RESET}\n")
+            self._write(f"{self._settings.headline}\n")
 
     def _shown(self, step: StepMetadata) -> bool:
         return step_text.has_line(step, self._settings)

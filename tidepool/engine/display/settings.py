@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
+from tidepool.engine.display import markup
 from tidepool.engine.events import (
     Diagnostic,
     Event,
@@ -57,6 +58,11 @@ class Settings:
         """The headline's words: "Updating", "Previewing destroy"."""
         previewed = "update" if self.kind == "preview" else self.kind
         return f"Previewing {previewed}" if self.is_preview else _RUNNING[self.kind]
+
+    @property
+    def headline(self) -> str:
+        """The first line, marked up."""
+        return f"{markup.HEADLINE}{self.label} ({self.stack}):{markup.RESET}"
 
 
 class Display(Protocol):

@@ -130,11 +130,8 @@ def counted(op: Op, is_preview: bool) -> str:
 
 def retained(step: StepMetadata) -> str:
     """Return the note on a step that leaves the real resource as it is."""
-    return (
-        "[retain]"
-        if step.old is not None and step.old.retain_on_delete and step.op in _DROPS_RESOURCE
-        else ""
-    )
+    is_kept = step.old is not None and step.old.retain_on_delete and step.op in _DROPS_RESOURCE
+    return "[retain]" if is_kept else ""
 
 
 def display_type(token: str) -> str:

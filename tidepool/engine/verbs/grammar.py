@@ -125,18 +125,20 @@ def parse(root: Command, words: Sequence[str]) -> Parsed:
     values: dict[str, Any] = {}
     given: list[Flag] = []
     positionals: list[str] = []
-    for flag, value in _scan(rest, flags):
-        if flag is None:
+    for found, value in _scan(rest, flags):
+        if found is None:
             positionals.append(value)
             continue
-        given.append(flag)
-        if flag.kind == "list":
-            values[flag.target] = (*values.get(flag.target, ()), value)
+        given.append(found)
+        if found.kind == "list":
+            values[found.target] = (*values.get(found.target, ()), value)
         else:
-            values[flag.target] = value
+            values[found.target] = value
     if values.pop("help", False):
         return Parsed(path, help=True)
-    _refuse(given, values)
+    for flag in given:
+        if flag.refused and values[flag.target] is not False:
+            raise NotSupportedError(f"the flag --{flag.name}")
     _check_exclusive(path[-1], given)
     if path[-1].commands and positionals:
         raise _unknown_command(path, positionals[0])
@@ -250,35 +252,24 @@ def _scan(words: Sequence[str], flags: Sequence[Flag]) -> Iterator[tuple[Flag | 
 
 def _value(flag: Flag, text: str | None) -> Any:
     shown = f"-{flag.short}, --{flag.name}" if flag.short else f"--{flag.name}"
-    match flag.kind:
-        case "bool":
-            if text is None or text in TRUE:
-                return True
-            if text in FALSE:
-                return False
-            raise UsageError(f'invalid argument "{text}" for "{shown}" flag: expected true or false')
-        case "optional":
-            return flag.implied if text is None else text
-    assert text is not None
-    match flag.kind:
-        case "int":
-            if _INT.fullmatch(text) is None:
-                raise UsageError(f'invalid argument "{text}" for "{shown}" flag: expected a whole number')
-            return int(text)
-        case _:
-            if flag.choices and text not in flag.choices:
-                near = _nearest(text, flag.choices)
-                hint = f"; did you mean {near}?" if near else ""
-                raise UsageError(
-                    f'invalid argument "{text}" for "{shown}" flag: expected {" or ".join(flag.choices)}{hint}'
-                )
-            return text
-
-
-def _refuse(given: Sequence[Flag], values: Mapping[str, Any]) -> None:
-    for flag in given:
-        if flag.refused and values[flag.target] is not False:
-            raise NotSupportedError(f"the flag --{flag.name}")
+    wrong = f'invalid argument "{text}" for "{shown}" flag: expected '
+    if flag.kind == "bool":
+        if text is None or text in TRUE:
+            return True
+        if text not in FALSE:
+            raise UsageError(f"{wrong}true or false")
+        return False
+    if text is None:  # of an optional one alone
+        return flag.implied
+    if flag.kind == "int":
+        if _INT.fullmatch(text) is None:
+            raise UsageError(f"{wrong}a whole number")
+        return int(text)
+    if flag.choices and text not in flag.choices:
+        near = _nearest(text, flag.choices)
+        hint = f"; did you mean {near}?" if near else ""
+        raise UsageError(f"{wrong}{' or '.join(flag.choices)}{hint}")
+    return text
 
 
 def _check_exclusive(command: Command, given: Sequence[Flag]) -> None:
@@ -296,17 +287,13 @@ def _positionals(path: tuple[Command, ...], words: Sequence[str]) -> dict[str, A
     specs = path[-1].positionals
     required = sum(p.required for p in specs)
     many = any(p.many for p in specs)
+    all_required = required == len(specs)
     if len(words) < required:
-        wanted = (
-            f"accepts {required} arg(s), received"
-            if required == len(specs) and not many
-            else (f"requires at least {required} arg(s), only received")
-        )
-        raise WrongCount(f"{wanted} {len(words)}", path)
+        exactly = all_required and not many
+        wanted = f"accepts {required} arg(s)," if exactly else f"requires at least {required} arg(s), only"
+        raise WrongCount(f"{wanted} received {len(words)}", path)
     if len(words) > len(specs) and not many:
-        wanted = (
-            f"accepts {required} arg(s)" if required == len(specs) else f"accepts at most {len(specs)} arg(s)"
-        )
+        wanted = f"accepts {required} arg(s)" if all_required else f"accepts at most {len(specs)} arg(s)"
         raise WrongCount(f"{wanted}, received {len(words)}", path)
     values: dict[str, Any] = {}
     for at, spec in enumerate(specs):

@@ -65,10 +65,9 @@ def request(kind: OperationKind, values: dict[str, Any]) -> OperationRequest:
     parallel = values.get("parallel")
     if parallel is not None and parallel < 1:
         values["parallel"] = 1  # as the CLI takes it: no parallelism
-    if values.get("stack") == "":
-        del values["stack"]
-    if not values.get("config_file"):
-        values.pop("config_file", None)
+    for name in ("stack", "config_file"):
+        if not values.get(name):
+            values.pop(name, None)
     return OperationRequest(kind, **values)
 
 
