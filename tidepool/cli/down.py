@@ -85,8 +85,6 @@ def _refuse_strange(stack: Stack, named: Named) -> None:
     from tidepool.cli.remote_infrastructure import observe_remote
     from tidepool.cluster.hostlist import fold
 
-    if not named:
-        return
     there = observe_remote(stack, named)
     for name, why in there.silent.items():
         show.warn(f"{name} cannot be asked for machines of stack {stack.name}: {why}")

@@ -39,11 +39,6 @@ def with_nodes(jobs: Iterable[Job]) -> list[Job]:
     return [job for job in jobs if job.nodelist and job.state is not waits and not job.state.has_ended]
 
 
-def waiting(jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs that wait."""
-    return [job for job in jobs if job.state is JobState.PENDING]
-
-
 def in_the_way(jobs: Iterable[Job], leaving: Mapping[str, Collection[str]]) -> dict[str, list[int]]:
     """The ids of jobs that have one of the nodes which leave, by the reason why those leave."""
     running = jobs_by_node(jobs)
@@ -145,7 +140,11 @@ def end_jobs(stack: Stack, outputs: dict[str, object], named: Named, cancel: boo
         if not jobs:
             return True
         if not cancel:
-            raise _in_the_way(jobs)
+            raise Failure(
+                f"the cluster has jobs, which would be lost; {_describe_jobs(jobs)}",
+                remedy="wait until they have ended (`tidepool status`), or cancel them: `tidepool down --force`",
+                code=JOBS,
+            )
         # Before the engine asks whether to go on, which would be too late for the jobs.
         if not yes and not click.confirm(
             f"{_describe_jobs(jobs)}. Cancel them, and take the cluster down?", err=True
@@ -170,23 +169,14 @@ def _may_run(stack: Stack, named: Named) -> bool:
 
     if any(machine.state == "running" for machine in list_machines(stack.data, stack.name)):
         return True
-    there = observe_remote(stack, named) if named else None
-    return there is not None and (
-        bool(there.silent) or any(machine.state == "running" for machine in there.machines)
-    )
-
-
-def _in_the_way(jobs: Sequence[Job]) -> Failure:
-    return Failure(
-        f"the cluster has jobs, which would be lost; {_describe_jobs(jobs)}",
-        remedy="wait until they have ended (`tidepool status`), or cancel them: `tidepool down --force`",
-        code=JOBS,
-    )
+    there = observe_remote(stack, named)
+    return bool(there.silent) or any(machine.state == "running" for machine in there.machines)
 
 
 def _describe_jobs(jobs: Sequence[Job]) -> str:
     """``running: 1, 2; waiting: 3``."""
-    kinds = (("running", with_nodes(jobs)), ("waiting", waiting(jobs)))
+    waiting = [job for job in jobs if job.state is JobState.PENDING]
+    kinds = (("running", with_nodes(jobs)), ("waiting", waiting))
     told = [f"{what}: {ids_text([job.job_id for job in some])}" for what, some in kinds if some]
     return "; ".join(told) or f"jobs: {ids_text([job.job_id for job in jobs])}"
 

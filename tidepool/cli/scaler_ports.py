@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 #: What the program imports, and what starts no threads.
 _MODULES = ("tidepool.components", "tidepool.cluster.spec_reading")
 _PLUGINS = ("tidepool",)
-#: As `tidepool.cli.pools` and the provider have it.
-_CONVERSIONS = "conversions.db"
 #: The scaler itself watches nodes that boot: one that never comes up is not to hold up the next `up`.
 _PLUGINS_SETTINGS = {"TIDEPOOL_NODE_PATIENCE_S": "4", "TIDEPOOL_MACHINE_PATIENCE_S": "15"}
 
@@ -117,7 +115,6 @@ def pool_ports(
 
 def policies_of(stack: Stack) -> PoliciesFile:
     """The section ``scaling`` of the stack's file."""
-    from tidepool.cli.errors import Failure
     from tidepool.engine.errors import EngineError
     from tidepool.scaling.observe.policies_file import PoliciesFile
 

@@ -112,8 +112,7 @@ def scaler_of(stack: Stack) -> Summary:
 def _remote_machines(stack: Stack, outputs: Mapping[str, Any] | None) -> RemoteMachines:
     if outputs is None:
         return RemoteMachines()
-    named = named_infrastructures(stack, outputs)
-    return observe_remote(stack, named) if named else RemoteMachines()
+    return observe_remote(stack, named_infrastructures(stack, outputs))
 
 
 def _cluster(

@@ -44,9 +44,6 @@ def plan_verb(stack: Stack, with_preview: bool, as_json: bool) -> None:
     give(plan, plan_lines(plan), as_json=as_json)
 
 
-_NO_PRICE = "no price"
-
-
 @dataclass(frozen=True, slots=True)
 class Planned:
     """An action that would be taken. ``jobs`` are all that it serves.
@@ -168,6 +165,6 @@ def _usd_per_hour(record: Record, action: Action) -> float | None:
 
 def _money(action: Planned) -> str:
     if action.usd_per_hour is None:
-        return _NO_PRICE
+        return "no price"
     sign = "+" if action.usd_per_hour > 0 else "-"
     return f"{sign}{usd(abs(action.usd_per_hour))}/h" if action.usd_per_hour else ""

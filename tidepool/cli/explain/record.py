@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
-from tidepool.cli.cluster import fleet_of, require_cluster
+from tidepool.cli.cluster import require_cluster
 from tidepool.cli.show import ago, between, clock
 from tidepool.cli.stack import Stack, has_journal, scaler_folder
 from tidepool.cluster.spec import ClusterSpec, Fleet
@@ -98,14 +97,6 @@ def read_record(journal: Journal, stack: str, now: datetime) -> Record:
         sample=samples[-1] if samples else None,
         trouble=journal.trouble(),
     )
-
-
-def by_fleet(names: Mapping[str, object]) -> dict[str, list[str]]:
-    """The keys of ``names``, which are nodes, by their fleets."""
-    found: dict[str, list[str]] = {}
-    for name in names:
-        found.setdefault(fleet_of(name), []).append(name)
-    return found
 
 
 #: A look that is older is told as such.

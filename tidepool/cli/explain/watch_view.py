@@ -12,7 +12,7 @@ from typing import Final
 from tidepool.cli.cluster import fleet_of
 from tidepool.cli.explain.facts import ActionView, action_view, fleet_backoffs, nodes_of
 from tidepool.cli.explain.lines import deadline, holds, phase_words, what_comes
-from tidepool.cli.explain.record import Health, Record, by_fleet, health
+from tidepool.cli.explain.record import Health, Record, health
 from tidepool.cli.jobs import ids_text
 from tidepool.cli.show import first, hosts, number
 from tidepool.clients.slurm import Job, JobState
@@ -319,7 +319,9 @@ def _pressing(each: Waiting, seen: Mapping[int, Job]) -> tuple[bool, int, int]:
 
 
 def _fleets(record: Record, decision: Decision) -> Iterator[FleetView]:
-    nodes = by_fleet(decision.nodes)
+    nodes: dict[str, list[str]] = {}
+    for node in decision.nodes:
+        nodes.setdefault(fleet_of(node), []).append(node)
     described = [fleet.name for fleet in record.spec.fleets] if record.spec else []
     for name in [*described, *sorted({*nodes, *decision.desired} - {*described})]:
         yield _fleet(record, decision, name, nodes.get(name, ()))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from tidepool.cli.cluster import fleet_of
 from tidepool.cli.explain.facts import (
     Event,
     Explanation,
@@ -19,7 +20,7 @@ from tidepool.cli.explain.facts import (
     source,
 )
 from tidepool.cli.explain.lines import Cell, Line
-from tidepool.cli.explain.record import Record, by_fleet
+from tidepool.cli.explain.record import Record
 from tidepool.cli.show import ago, between, clock, hosts, number, span
 from tidepool.clients.slurm import Job, JobState
 from tidepool.cluster.spec import ClusterSpec, Fleet
@@ -311,19 +312,16 @@ def _kept_from(record: Record, fleet: Fleet, ask: Ask) -> str:
         return ""
     if is_closed(fleet, decision.memory, record.now):
         return fleet_backoff_words(fleet, decision.memory, record.now)
-    there = [
-        decision.nodes[node].phase
-        for node in by_fleet(decision.nodes).get(fleet.name, ())
-        if decision.nodes[node].phase is not Phase.ABSENT
-    ]
+    nodes = [view.phase for node, view in decision.nodes.items() if fleet_of(node) == fleet.name]
+    there = [phase for phase in nodes if phase is not Phase.ABSENT]
     most = min(fleet.max_nodes, sum(fleet.most_nodes(entry) for entry in fleet.infrastructures))
     busy = sum(phase is Phase.BUSY for phase in there)
     if len(there) >= most:
         return f"all of its {number(most, 'node')} are there, {busy:,} of them with jobs"
     if ask.nodes > most:
         return f"it may have {number(most, 'node')}, and {ask.nodes:,} are asked for"
-    ill = [node for node, back in decision.memory.node_backoffs.items() if back.until > record.now]
-    left = most - len(there) - len(by_fleet(dict.fromkeys(ill)).get(fleet.name, ()))
+    ill = {node for node, back in decision.memory.node_backoffs.items() if back.until > record.now}
+    left = most - len(there) - sum(fleet_of(node) == fleet.name for node in ill)
     return "" if left > 0 else "all nodes that it could still have are in quarantine"
 
 

@@ -19,11 +19,10 @@ from tidepool.cli.explain.facts import (
     source,
 )
 from tidepool.cli.explain.lines import Cell, Line
-from tidepool.cli.explain.record import Record, by_fleet
+from tidepool.cli.explain.record import Record
 from tidepool.cli.explain.watch_view import jobs_text, price
 from tidepool.cli.jobs import ids_text, jobs_by_node
 from tidepool.cli.show import between, clock, hosts, number, span, usd
-from tidepool.clients.slurm import Node
 from tidepool.cluster.scaling import Account, Schedule
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.decide.policies import holds_at, wants
@@ -141,7 +140,7 @@ def _since_words(each: Since, now: datetime) -> str:
 def _slurm(record: Record, node: str) -> str:
     if record.state is None:
         return ""
-    found: Node | None = next((each for each in record.state.nodes if each.name == node), None)
+    found = next((each for each in record.state.nodes if each.name == node), None)
     if found is None:
         return "does not know it"
     if found.reason is None:
@@ -199,16 +198,14 @@ def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence
     decision, now, memory = record.decision, record.now, record.memory
     wish = decision.desired.get(fleet.name) if decision else None
     phases: dict[Phase, list[str]] = {}
-    for node in by_fleet(decision.nodes).get(fleet.name, ()) if decision else ():
-        phases.setdefault(decision.nodes[node].phase, []).append(node) if decision else None
-    nodes = sum(len(names) for phase, names in phases.items() if phase is not Phase.ABSENT)
+    for node, view in decision.nodes.items() if decision else ():
+        if fleet_of(node) == fleet.name and view.phase is not Phase.ABSENT:
+            phases.setdefault(view.phase, []).append(node)
     return FleetWhy(
         fleet=fleet.name,
         wish=str(wish or ""),
         wish_nodes=len(wish or ()),
-        phases={
-            phase: hosts(phases[phase]) for phase in Phase if phase in phases and phase is not Phase.ABSENT
-        },
+        phases={phase: hosts(phases[phase]) for phase in Phase if phase in phases},
         places=_by_location(fleet, memory),
         setback=fleet_backoff_words(fleet, memory, now),
         quarantined={
@@ -219,7 +216,7 @@ def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence
         floors=tuple(_floors(spec, fleet, now)),
         limits=tuple(_limits(spec, fleet)),
         idle=f"a node goes after {span(fleet.idle_timeout_s)} without a job",
-        cost=_cost(fleet, nodes),
+        cost=_cost(fleet, sum(map(len, phases.values()))),
         history=events(intents),
         **source(record),
     )

@@ -346,9 +346,7 @@ def _arrow(old: str, new: str) -> str:
 
 def _context(lines: list[str], first: bool, last: bool) -> list[str]:
     """Shorten unchanged lines to those next to changed ones."""
-    keep = _CONTEXT_LINES
-    if first:
-        return ["...", *lines[-keep:]] if len(lines) > keep + 1 else lines
-    if last:
-        return [*lines[:keep], "..."] if len(lines) > keep + 1 else lines
-    return [*lines[:keep], "...", *lines[-keep:]] if len(lines) > 2 * keep + 1 else lines
+    before = [] if first else lines[:_CONTEXT_LINES]
+    after = [] if last and not first else lines[-_CONTEXT_LINES:]
+    shortened = [*before, "...", *after]
+    return shortened if len(shortened) < len(lines) else lines
