@@ -25,7 +25,8 @@ from tidepool.cli.show import between
 from tidepool.cli.stack import Stack
 from tidepool.clients.kubernetes.objects import Node as KubernetesNode
 from tidepool.cluster.hostlist import expand
-from tidepool.cluster.roles import Role
+from tidepool.cluster.roles import ROLES, Role
+from tidepool.conversion.next_step import other
 from tidepool.conversion.record import Conversion, Phase, Work
 
 #: What a side is said to see where it could not be asked.
@@ -136,7 +137,6 @@ def pools_view(
     trouble = [f"Slurm cannot be asked: {sides.slurm.failure}"] if sides.slurm.failure else []
     if sides.kubernetes.failure:
         trouble.append(f"Kubernetes cannot be asked, so no machine moves: {sides.kubernetes.failure}")
-    roles: tuple[tuple[Role, Role], ...] = (("slurm", "kubernetes"), ("kubernetes", "slurm"))
     return PoolsView(
         pools.stack,
         now,
@@ -144,9 +144,9 @@ def pools_view(
             PoolView(
                 pool.name,
                 tuple(_machine(slot.node_name, pools, sides, conversions, work) for slot in pool.slots()),
-                {role: pools.count(pool.name, role) for role, _ in roles},
-                {role: max(pool.least(role), pool.machines - pool.most(other)) for role, other in roles},
-                {role: min(pool.most(role), pool.machines - pool.least(other)) for role, other in roles},
+                {role: pools.count(pool.name, role) for role in ROLES},
+                {role: max(pool.least(role), pool.machines - pool.most(other(role))) for role in ROLES},
+                {role: min(pool.most(role), pool.machines - pool.least(other(role))) for role in ROLES},
             )
             for pool in pools.pools.values()
         ),

@@ -182,7 +182,10 @@ class EventLogError(EngineError):
 
 
 class LineSink(NamedTuple):
-    """``line`` takes one JSON text after the other, each with its newline; ``close`` hands on all that was taken."""
+    """``line`` takes one JSON text after the other, each with its newline; ``close`` hands on all that was taken.
+
+    The latter raises EventLogError where a server did not take it.
+    """
 
     line: Callable[[str], object]
     close: Callable[[], object]
@@ -249,55 +252,43 @@ def file_sink(path: Path) -> LineSink:
     return LineSink(lambda text: file.write(text.encode("utf-8", "replace")), file.close)
 
 
-class GrpcSink:
-    """Sends lines to a ``pulumirpc.Events`` server, in order, without waiting for it."""
+def _grpc_sink(address: str) -> LineSink:
+    """Send lines to a ``pulumirpc.Events`` server, in order, without waiting for it."""
+    # Late: most operations have no such log, and grpc alone takes longer to import than the rest.
+    import grpc
+    from pulumi.runtime.proto import events_pb2, events_pb2_grpc
 
-    def __init__(self, address: str) -> None:
-        # Late: most operations have no such log, and grpc alone takes longer to import than the rest.
-        import grpc
-        from pulumi.runtime.proto import events_pb2, events_pb2_grpc
+    # An address of this machine needs no proxy, and an event may be as large as a stack's outputs.
+    options = [("grpc.enable_http_proxy", 0), ("grpc.max_send_message_length", -1)]
+    channel = grpc.insecure_channel(address, options=options)
+    try:
+        grpc.channel_ready_future(channel).result(timeout=_CONNECT_S)
+    except grpc.FutureTimeoutError:
+        channel.close()
+        raise EventLogError(
+            f"cannot send events to tcp://{address}: nobody answered within {_CONNECT_S:.0f} s; "
+            "--event-log takes a file or the address of a listening events server"
+        ) from None
+    request: Any = events_pb2.EventRequest
+    lines: SimpleQueue[str | None] = SimpleQueue()
 
-        self._grpc = grpc
-        self._queue: SimpleQueue[str | None] = SimpleQueue()
-        self._channel = grpc.insecure_channel(
-            address,
-            # An address of this machine needs no proxy, and an event may be as large as a stack's outputs.
-            options=[("grpc.enable_http_proxy", 0), ("grpc.max_send_message_length", -1)],
-        )
+    def requests() -> Iterator[Any]:
+        while (text := lines.get()) is not None:
+            yield request(event=text)
+
+    call = events_pb2_grpc.EventsStub(channel).StreamEvents.future(requests())
+
+    def close() -> None:
+        lines.put(None)
         try:
-            grpc.channel_ready_future(self._channel).result(timeout=_CONNECT_S)
-        except grpc.FutureTimeoutError:
-            self._channel.close()
-            raise EventLogError(
-                f"cannot send events to tcp://{address}: nobody answered within {_CONNECT_S:.0f} s; "
-                "--event-log takes a file or the address of a listening events server"
-            ) from None
-        request: Any = events_pb2.EventRequest
-        stub = events_pb2_grpc.EventsStub(self._channel)
-
-        def requests() -> Iterator[Any]:
-            while (text := self._queue.get()) is not None:
-                yield request(event=text)
-
-        self._call = stub.StreamEvents.future(requests())
-
-    def line(self, text: str) -> None:
-        self._queue.put(text)
-
-    def close(self) -> None:
-        """Wait until the server has taken all events.
-
-        Raises:
-            EventLogError: when it did not.
-        """
-        self._queue.put(None)
-        try:
-            self._call.result(timeout=_LAST_EVENTS_S)
-        except (self._grpc.RpcError, self._grpc.FutureTimeoutError) as error:
-            detail = error.details() if isinstance(error, self._grpc.Call) else "it did not answer in time"
+            call.result(timeout=_LAST_EVENTS_S)
+        except (grpc.RpcError, grpc.FutureTimeoutError) as error:
+            detail = error.details() if isinstance(error, grpc.Call) else "it did not answer in time"
             raise EventLogError(f"the events server did not take all events: {detail}") from error
         finally:
-            self._channel.close()
+            channel.close()
+
+    return LineSink(lines.put, close)
 
 
 def open_sink(target: str) -> LineSink:
@@ -307,8 +298,7 @@ def open_sink(target: str) -> LineSink:
         EventLogError: when it cannot be opened.
     """
     if target.startswith("tcp://"):
-        server = GrpcSink(target.removeprefix("tcp://"))
-        return LineSink(server.line, server.close)
+        return _grpc_sink(target.removeprefix("tcp://"))
     return file_sink(Path(target))
 
 

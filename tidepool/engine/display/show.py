@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import IO
 
 from tidepool.engine.display.plain import PlainDisplay
@@ -32,19 +33,11 @@ def make_display(
 ) -> Display:
     """The display of one preview or operation.
 
-    Args:
-        settings: The operation and what of it to show.
-        stdout: Where everything goes but the messages of ``--diff``.
-        stderr: Where those go, and what is wrong with the displays themselves.
-        interactive: Whether ``stdout`` is a terminal to draw on.
-        diff: ``--diff``.
-        json: ``--json``: previews give one document, operations a line for each event.
-        stream_previews: With ``json``, previews give lines too (PULUMI_ENABLE_STREAMING_JSON_PREVIEW).
-        event_log: ``--event-log``: a file or ``tcp://HOST:PORT``; empty for none.
-        secrets: Plaintexts of the configuration's secrets, to be masked wherever they appear.
-        clock: Seconds for elapsed times.
-        epoch: Seconds since 1970 for the event log.
-        heartbeat: Whether a thread may show, between events, that the operation goes on.
+    The keywords are those of the flags, and: ``stderr`` takes the messages of ``--diff``, and what is wrong with the
+    displays themselves; on ``interactive`` terminals is drawn; with ``stream_previews`` (PULUMI_ENABLE_STREAMING_JSON_PREVIEW)
+    ``json`` gives lines for previews too, and not one document; ``secrets`` are plaintexts to be masked wherever they
+    appear; ``clock`` gives seconds for elapsed times, ``epoch`` those since 1970 for the event log; ``heartbeat`` lets a
+    thread show, between events, that the operation goes on.
 
     Raises:
         EventLogError: when the event log cannot be opened.
@@ -99,7 +92,12 @@ class _Joined:
         self._troubles: list[str] = []
         # The heartbeat comes from another thread than the events.
         self._lock = threading.Lock()
-        self._heart = _Heartbeat(tick, interval_s, self._lock) if tick is not None else None
+        self._ended = threading.Event()
+        self._heart: threading.Thread | None = None
+        if tick is not None:
+            beat = partial(self._beat, tick, interval_s)
+            self._heart = threading.Thread(target=beat, name="display-heartbeat", daemon=True)
+            self._heart.start()
 
     def event(self, event: Event) -> None:
         event = self._filter.event(event)
@@ -111,8 +109,9 @@ class _Joined:
             self._each(lambda display: display.cancelling())
 
     def close(self) -> None:
+        self._ended.set()
         if self._heart is not None:
-            self._heart.stop()
+            self._heart.join()
         with self._lock:
             self._each(lambda display: display.close())
             for trouble in self._troubles:
@@ -129,28 +128,12 @@ class _Joined:
                 self._displays.remove(display)
                 self._troubles.append(f"this display is not complete: {error}")
 
-
-class _Heartbeat:
-    """Calls ``tick`` every ``interval_s`` seconds from a thread of its own."""
-
-    def __init__(self, tick: Callable[[], None], interval_s: float, lock: threading.Lock) -> None:
-        self._tick = tick
-        self._interval_s = interval_s
-        self._lock = lock
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="display-heartbeat", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _beat(self) -> None:
-        while not self._ended.wait(self._interval_s):
+    def _beat(self, tick: Callable[[], None], interval_s: float) -> None:
+        while not self._ended.wait(interval_s):
             with self._lock:
                 if self._ended.is_set():
                     return
                 try:
-                    self._tick()
+                    tick()
                 except OSError:
                     return  # the next event meets the same trouble, and tells of it
