@@ -206,36 +206,28 @@ def _environment() -> Finding:
     stamp = root / ".venv" / ".setup-stamp"
     if not (root / "Makefile").exists():
         return Finding("Python", "well", f"{sys.prefix}, installed as a package")
-    if not Path(sys.prefix).samefile(root / ".venv") if (root / ".venv").exists() else True:
-        return Finding(
-            "Python",
-            "note",
-            f"{sys.prefix}, and not {root / '.venv'}",
-            "`make setup`, then .venv/bin/tidepool",
-        )
+    venv = root / ".venv"
+    if not (venv.exists() and Path(sys.prefix).samefile(venv)):
+        remedy = "`make setup`, then .venv/bin/tidepool"
+        return Finding("Python", "note", f"{sys.prefix}, and not {venv}", remedy)
     if not stamp.exists():
-        return Finding("Python", "lacks", f"{root / '.venv'} was not made to its end", "`make setup`")
-    newer = [name for name in ("pyproject.toml", "requirements-dev.txt") if _is_newer(root / name, stamp)]
+        return Finding("Python", "lacks", f"{venv} was not made to its end", "`make setup`")
+    made = stamp.stat().st_mtime
+    sources = [root / name for name in ("pyproject.toml", "requirements-dev.txt")]
+    newer = [path.name for path in sources if path.exists() and path.stat().st_mtime > made]
     if newer:
         return Finding("Python", "note", f"{', '.join(newer)} changed since .venv was made", "`make setup`")
     return Finding("Python", "well", str(sys.prefix))
 
 
-def _is_newer(path: Path, than: Path) -> bool:
-    return path.exists() and path.stat().st_mtime > than.stat().st_mtime
-
-
 def _mirror(context: Context) -> Finding:
     from tidepool.images.machine import Machine
 
-    sources = Machine(dict(context.env)).package_sources()
-    if sources:
+    if sources := Machine(dict(context.env)).package_sources():
         return Finding("package mirror", "well", f"{len(sources)} files of package sources")
+    remedy = "write /etc/apt/sources.list, then apt-get update"
     return Finding(
-        "package mirror",
-        "lacks",
-        "apt has no package sources, from which images are built",
-        "write /etc/apt/sources.list, then apt-get update",
+        "package mirror", "lacks", "apt has no package sources, from which images are built", remedy
     )
 
 
@@ -295,9 +287,8 @@ def _packages(name: str, stack: Stack) -> Iterator[Finding]:
         return  # its checks say so
     if package is None:
         return
-    lacks = tuple(package_lacks_of(name, stack))
-    yield from (Finding(package.name, "lacks", lack.what, lack.remedy) for lack in lacks)
-    if lacks:
+    if lacks := tuple(package_lacks_of(name, stack)):
+        yield from (Finding(package.name, "lacks", lack.what, lack.remedy) for lack in lacks)
         return
     there = installed(package.name)
     if there and there != package.version:

@@ -84,12 +84,12 @@ class Embedded:
 
         from tidepool.engine.command import main
 
+        env = {"GRPC_VERBOSITY": "ERROR", **env}
         if self.owns_process:
             # As `python -m tidepool.engine` does for an operation: many objects, few cycles; no words of gRPC's.
             gc.set_threshold(100_000, 50, 1000)
-            os.environ.update({"GRPC_VERBOSITY": "ERROR", **env})
+            os.environ.update(env)
         stdout: TextIO = sys.stderr if aside else sys.stdout
-        env = {"GRPC_VERBOSITY": "ERROR", **env}
         return main(words, folder, env, stdout, sys.stderr, self.person, owns_process=self.owns_process)
 
     def ask(self, words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Answer:

@@ -70,9 +70,24 @@ class _Log:
 
 
 def _here(stack: Stack, connection: Connection) -> list[_Log]:
+    """The boot log, and those of Slurm that are there.
+
+    Raises:
+        NoSuchMachine: it is gone.
+    """
+    from tidepool.infrastructures.local.kernel import NoSuchMachine, read_machine
+    from tidepool.infrastructures.local.kernel.layout import machine_paths
+
+    of, name = str(connection["stack"]), str(connection["machine"])
+    machine = read_machine(stack.data, of, name)
+    if machine is None:
+        raise NoSuchMachine(f"there is no machine {name} in stack {of}")
+    # A machine that runs is looked into as it sees itself; of a dead one, its disk is left.
+    root = Path(f"/proc/{machine.pid}/root") if machine.pid else machine_paths(stack.data, of, name).upper
+    slurms = {log: path for log in _LOGS if (path := root / _FOLDER / log).is_file()}
     return [
-        _Log(name, str(path), partial(last_lines, path), lambda tail: tail)
-        for name, path in log_files(stack, connection)
+        _Log(log, str(path), partial(_last_lines, path), lambda tail: tail)
+        for log, path in {"boot.log": machine.boot_log, **slurms}.items()
     ]
 
 
@@ -112,26 +127,7 @@ _WAYS: Final[Mapping[str, Callable[[Stack, Connection], list[_Log]]]] = {
 }
 
 
-def log_files(stack: Stack, connection: Connection) -> list[tuple[str, Path]]:
-    """The logs of a machine of this machine by name: the boot log, and those of Slurm that are there.
-
-    Raises:
-        NoSuchMachine: it is gone.
-    """
-    from tidepool.infrastructures.local.kernel import NoSuchMachine, read_machine
-    from tidepool.infrastructures.local.kernel.layout import machine_paths
-
-    of, name = str(connection["stack"]), str(connection["machine"])
-    machine = read_machine(stack.data, of, name)
-    if machine is None:
-        raise NoSuchMachine(f"there is no machine {name} in stack {of}")
-    # A machine that runs is looked into as it sees itself; of a dead one, its disk is left.
-    root = Path(f"/proc/{machine.pid}/root") if machine.pid else machine_paths(stack.data, of, name).upper
-    slurms = [(log, root / _FOLDER / log) for log in _LOGS]
-    return [("boot.log", machine.boot_log), *((log, path) for log, path in slurms if path.is_file())]
-
-
-def last_lines(path: Path, number: int) -> list[str]:
+def _last_lines(path: Path, number: int) -> list[str]:
     """The last ``number`` lines of a log; none where it is not there."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:

@@ -158,8 +158,8 @@ def convert_verb(
 
         if to is None:
             return cancelled(stack, wanted, beside, no_wait=no_wait, as_json=as_json)
-        who = stack.context.who
-        terms = Terms(to, who, reason or f"by {who} with tidepool", force, deadline_s, at_deadline)
+        why = reason or f"by {stack.context.who} with tidepool"
+        terms = Terms(to, why, force, deadline_s, at_deadline)
         return converted(stack, wanted, terms, beside, no_wait=no_wait, as_json=as_json)
     finally:
         beside.leave()

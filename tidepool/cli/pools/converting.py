@@ -55,7 +55,6 @@ class Terms:
     """The terms that a person orders a conversion with; None leaves one to the pool."""
 
     to: Role
-    who: str
     reason: str
     is_forced: bool
     deadline_s: float | None
