@@ -35,8 +35,9 @@ def jobs_by_node(jobs: Iterable[Job]) -> dict[str, list[int]]:
 
 def with_nodes(jobs: Iterable[Job]) -> list[Job]:
     """Return the jobs that have nodes: they run, are suspended, or are completing."""
-    waits = JobState.PENDING
-    return [job for job in jobs if job.nodelist and job.state is not waits and not job.state.has_ended]
+    return [
+        job for job in jobs if job.nodelist and job.state is not JobState.PENDING and not job.state.has_ended
+    ]
 
 
 def in_the_way(jobs: Iterable[Job], leaving: Mapping[str, Collection[str]]) -> dict[str, list[int]]:
