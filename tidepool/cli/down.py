@@ -13,15 +13,19 @@ import click
 
 from tidepool.cli import errors, show
 from tidepool.cli.errors import Failure
+from tidepool.cli.operation import Outcome, carry_out, exit_code, parallel, require_approval, turn
 from tidepool.cli.options import json_option, parallel_option, stack_options, yes_option
 from tidepool.cli.stack import Stack
+from tidepool.cluster.hostlist import fold
 from tidepool.infrastructures.local.kernel import delete_machine, delete_network, list_machines, list_networks
 from tidepool.infrastructures.local.kernel.layout import machine_paths, network_paths
 from tidepool.scaling.stack.turn import remove_turns
 
 if TYPE_CHECKING:
-    from tidepool.cli.operation import Outcome
     from tidepool.cli.remote_infrastructure import Deletion, Named
+
+
+_NOTHING: Final = Outcome(errors.OK, "succeeded", {}, (), 0.0)
 
 
 @click.command("down")
@@ -60,12 +64,10 @@ def down_verb(
         and not (stack.data / stack.name).exists()
     ):
         if as_json:
-            show.emit(_nothing().document(swept=_deleted_json(), kept=[]))
+            show.emit(_NOTHING.document(swept=_deleted_json(), kept=[]))
         else:
             show.say(f"There is nothing of stack {stack.name}.")
         return errors.OK
-    from tidepool.cli.operation import require_approval, turn
-
     require_approval(stack, yes, "down")
     if outputs and outputs.get("pools"):
         from tidepool.cli.pools.checks import end_conversions
@@ -83,7 +85,6 @@ def _refuse_strange(stack: Stack, named: Named) -> None:
         Failure: there are some.
     """
     from tidepool.cli.remote_infrastructure import observe_remote
-    from tidepool.cluster.hostlist import fold
 
     there = observe_remote(stack, named)
     for name, why in there.silent.items():
@@ -111,7 +112,6 @@ def _taken_down(
     as_json: bool,
 ) -> int:
     from tidepool.cli.jobs import end_jobs
-    from tidepool.cli.operation import exit_code
     from tidepool.cli.remote_infrastructure import DELETING_S, Deletion, delete_remote_machines, machines_of
 
     if not end_jobs(stack, outputs or {}, named, cancel_jobs, yes):
@@ -120,7 +120,7 @@ def _taken_down(
         from tidepool.cli.pools.checks import end_pods
 
         end_pods(stack, outputs, kill=cancel_jobs)
-    outcome = _nothing()
+    outcome = _NOTHING
     if outputs is not None:
         outcome = _destroy(stack, yes, at_once, as_json, regardless=cancel_jobs)
         if not outcome.is_done:
@@ -175,15 +175,11 @@ def _deleted_json(here: Deleted | None = None, there: Deletion | None = None) ->
 
 
 def _tell_before(machines: Mapping[str, tuple[str, ...]]) -> None:
-    from tidepool.cluster.hostlist import fold
-
     for name, nodes in machines.items():
         show.tell(f"{name}: deleting the machines {fold(nodes)}, which no state knows")
 
 
 def _deleted_lines(here: Deleted, there: Deletion) -> Iterator[str]:
-    from tidepool.cluster.hostlist import fold
-
     if here.machines:
         yield f"Swept, for no state knew of them: the machines {fold(here.machines)}."
     for name, nodes in there.swept.items():
@@ -201,14 +197,7 @@ def _tell(stack: str, volumes: dict[str, Path], purge: bool) -> None:
     show.say(f"The cluster of stack {stack} is down.")
 
 
-def _nothing() -> Outcome:
-    from tidepool.cli.operation import Outcome
-
-    return Outcome(errors.OK, "succeeded", {}, (), 0.0)
-
-
 def _destroy(stack: Stack, yes: bool, at_once: int | None, as_json: bool, *, regardless: bool) -> Outcome:
-    from tidepool.cli.operation import carry_out, parallel
     from tidepool.cluster.desired_state import FORCE_SETTINGS
 
     stack.prepare()

@@ -11,9 +11,11 @@ import click
 from tidepool.cli import show
 from tidepool.cli.cluster import Cluster, require_cluster
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
+from tidepool.cli.jobs import jobs_by_node
 from tidepool.cli.options import json_option, node_names, stack_options
 from tidepool.cli.stack import Stack
 from tidepool.clients.slurm import Node, SlurmClient
+from tidepool.cluster.hostlist import expand, fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,6 @@ def _nodes(slurm: SlurmClient, nodes: str, cluster: Cluster) -> dict[str, Node]:
         Failure: some of them are slots: places for nodes, and no nodes yet.
         NotFound: Slurm does not know one of them.
     """
-    from tidepool.cluster.hostlist import expand, fold
-
     if not expand(nodes):
         raise Failure("there is no node in the hostlist", code=USAGE)
     found = {node.name: node for node in slurm.nodes(nodes)}
@@ -98,8 +98,6 @@ def _nodes(slurm: SlurmClient, nodes: str, cluster: Cluster) -> dict[str, Node]:
 
 
 def _changes(slurm: SlurmClient, nodes: str, before: Mapping[str, Node]) -> list[Change]:
-    from tidepool.cli.jobs import jobs_by_node
-
     running = jobs_by_node(slurm.jobs())
     return [
         Change(

@@ -10,6 +10,7 @@ import click
 
 from tidepool.cli import show
 from tidepool.cli.cluster import parse_outputs
+from tidepool.cli.operation import carry_out, exit_code, parallel, require_approval, turn
 from tidepool.cli.options import json_option, parallel_option, stack_options, yes_option
 from tidepool.cli.stack import Stack
 
@@ -35,8 +36,6 @@ def up_verb(
     which running jobs would lose their nodes is refused. Machines that died are made again. On a terminal a preview
     is shown and you are asked, unless --yes. What stands after -- is the engine's, such as --target URN.
     """
-    from tidepool.cli.operation import parallel, require_approval, turn
-
     require_approval(stack, yes, "up")
     words = [
         *(["--yes", "--skip-preview"] if yes else []),
@@ -68,8 +67,6 @@ def preview_verb(
 
     What `up` would refuse is refused here as well. What stands after -- is the engine's.
     """
-    from tidepool.cli.operation import parallel
-
     words = [
         *(["--refresh"] if refresh else []),
         *(["--diff"] if diff else []),
@@ -80,17 +77,16 @@ def preview_verb(
 
 
 def _carried_out(
-    stack: Stack, verb: str, words: Sequence[str], as_json: bool, turn: AbstractContextManager[None]
+    stack: Stack, verb: str, words: Sequence[str], as_json: bool, in_turn: AbstractContextManager[None]
 ) -> int:
     """Look that nothing is against it, have the engine do it, and give the exit code."""
-    from tidepool.cli.operation import carry_out, exit_code
     from tidepool.cli.stack_spec import check_machine, described_spec
 
     with stack.without_new_encryptionsalt():
         spec = described_spec(stack)
         stack.prepare()
         check_machine(spec, stack)
-        with turn:
+        with in_turn:
             _look_at_cluster(stack, spec)
             outcome = carry_out(stack, verb, *words, counted=as_json, aside=as_json)
     if as_json:
