@@ -86,7 +86,7 @@ def _here(stack: Stack, connection: Connection) -> list[_Log]:
     root = Path(f"/proc/{machine.pid}/root") if machine.pid else machine_paths(stack.data, of, name).upper
     slurms = {log: path for log in _LOGS if (path := root / _FOLDER / log).is_file()}
     return [
-        _Log(log, str(path), partial(_last_lines, path), lambda tail: tail)
+        _Log(log, str(path), partial(last_lines, path), lambda tail: tail)
         for log, path in {"boot.log": machine.boot_log, **slurms}.items()
     ]
 
@@ -127,7 +127,7 @@ _WAYS: Final[Mapping[str, Callable[[Stack, Connection], list[_Log]]]] = {
 }
 
 
-def _last_lines(path: Path, number: int) -> list[str]:
+def last_lines(path: Path, number: int) -> list[str]:
     """The last ``number`` lines of a log; none where it is not there."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
