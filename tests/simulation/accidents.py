@@ -8,11 +8,10 @@ from random import Random
 from typing import Final
 
 from tests.simulation.laws import Laws
-from tests.simulation.machines import FaultyCluster
+from tests.simulation.machines import FaultyCluster, FaultyDaemon
 from tidepool.clients.slurm import NodeFlag
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures import MachineKey
-from tidepool.simulation.cluster import Daemon
 
 #: What an accident gives back: how it is put right, and after how many seconds.
 Remedy = tuple[Callable[[], None], float] | None
@@ -23,7 +22,13 @@ class Accidents:
     """Has about ``a_day`` accidents happen each day to ``cluster``, for ``days``. ``happened`` counts them."""
 
     def __init__(
-        self, cluster: FaultyCluster, laws: Laws, daemon: Daemon, random: Random, days: float, a_day: float
+        self,
+        cluster: FaultyCluster,
+        laws: Laws,
+        daemon: FaultyDaemon,
+        random: Random,
+        days: float,
+        a_day: float,
     ) -> None:
         self.happened: dict[str, int] = {}
         self._cluster = cluster

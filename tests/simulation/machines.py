@@ -1,20 +1,42 @@
-"""A simulated cluster whose machines stop, vanish, come back, and are not answered for."""
+"""A simulated cluster whose machines stop, vanish, come back, and are not answered for, and whose daemons are killed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
 from tests.simulation.infrastructure import FakeInfrastructure
+from tests.simulation.journal import FaultyJournal
 from tests.simulation.slurm import FakeSlurm
 from tidepool.clients.slurm import Node
 from tidepool.cluster.failures import Transient
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
-from tidepool.scaling.ports import StackError, StackOutputs
-from tidepool.simulation.cluster import SimulatedCluster
-from tidepool.simulation.machines import MachineRequest, SimulatedMachines
+from tidepool.scaling.daemon.loop import Loop
+from tidepool.scaling.ports import Failure, StackError, StackOutputs
+from tidepool.simulation.cluster import (
+    START,
+    Daemon,
+    InSimulatedTime,
+    SimulatedCluster,
+    Speeds,
+    price,
+)
+from tidepool.simulation.machines import Bill, MachineRequest, SimulatedMachines
 from tidepool.simulation.simulated_time import Clock
-from tidepool.simulation.stack import SimulatedStack
+from tidepool.simulation.stack import SimulatedStack, UnderWay
+
+
+class Killed(BaseException):
+    """The daemon was killed. No `Exception`: nobody catches what ends a process."""
+
+
+class Cut(BaseException):
+    """The engine was killed. No `Exception`: nobody catches what ends a process."""
 
 
 class FaultyMachines(SimulatedMachines):
@@ -95,6 +117,12 @@ class FaultyMachines(SimulatedMachines):
         """Another machine of the node of ``old`` runs beside ``like``; its slurmd is not let in."""
         self._since[self._at(like).haunt(old, like)] = self._clock.true
 
+    def set_price(self, fleet: str, usd_per_hour: float) -> None:
+        """From now on the machines of a fleet cost so much."""
+        self.settle()
+        self._prices[fleet] = usd_per_hour
+        self.bills.setdefault(fleet, Bill())
+
     # Inside
 
     def _last(self, key: MachineKey) -> MachineKey:
@@ -146,12 +174,28 @@ class FaultyStack(SimulatedStack):
     """`SimulatedStack` with faults.
 
     ``locked``: somebody's operation is under way. ``unreadable``: its state cannot be read. ``failing``: operations end before
-    they begin. After `lose` the state is older than the world.
+    they begin. After `lose` the state is older than the world. `cut` is kill -9 of the engine, `kill_provider` of the provider.
     """
 
     locked = False
     unreadable = ""
     failing = ""
+    _is_cut = False
+    _provider_died = False
+
+    def bring_up(self, spec: ClusterSpec) -> None:
+        """A person has brought up another spec; which nodes there are is left as it is."""
+        self.spec = spec
+        self.images = {fleet.name: self.images.get(fleet.name, "sha256:1") for fleet in spec.fleets}
+        self._version += 1
+
+    def cut(self) -> None:
+        """The engine is killed: its operation stops where it is, and the state says what was pending."""
+        self._is_cut = True
+
+    def kill_provider(self) -> None:
+        """The provider is killed: what it was at fails, and the state says that it is pending."""
+        self._provider_died = True
 
     def lose(self, node: str) -> None:
         """The state was put back to what it was before this node was made."""
@@ -171,18 +215,110 @@ class FaultyStack(SimulatedStack):
         if self.failing:
             raise StackError(self.failing)
 
+    @contextmanager
+    def _operation(self) -> Iterator[UnderWay]:
+        self._is_cut = self._provider_died = False
+        with super()._operation() as operation:
+            yield operation
+
+    def _pass_time(self, done: Callable[[], bool], most_s: float) -> None:
+        super()._pass_time(lambda: self._is_cut or done(), most_s)
+        if self._is_cut:
+            raise Cut("the engine was killed")
+
+    def _none_is_left(self, operation: UnderWay) -> bool:
+        if self._provider_died:
+            # What came of them nobody knows, and the state says so.
+            died = Failure("transient", "the provider died while it was at work")
+            operation.failed |= dict.fromkeys(operation.making, died)
+            operation.making.clear()
+        return super()._none_is_left(operation)
+
     def _node(self, name: str) -> Node | None:
         """The node in truth, whether slurmctld answers or not: who waits for it asks until it does."""
         assert isinstance(self._slurm, FakeSlurm)
         return super()._node(name) if self._slurm.controller == "up" else None
 
 
+class FaultyDaemon(Daemon):
+    """A daemon that can be stopped (SIGSTOP), and that is made anew when it was killed, as a supervisor would."""
+
+    def __init__(self, cluster: SimulatedCluster, make: Callable[[], Loop]) -> None:
+        super().__init__(cluster, make)
+        self.stopped = False
+        self.deaths = 0
+        self._make = make
+
+    @property
+    def can_look(self) -> bool:
+        return not self.stopped and super().can_look
+
+    def look(self) -> None:
+        """Take a turn; a daemon that is killed in it begins anew from the journal."""
+        try:
+            super().look()
+        except Killed:
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill it between two looks. What it had started goes on, if it is a process of its own."""
+        self.deaths += 1
+        self.scaler = self._make()
+        self.wake()
+
+
+class _Executor(InSimulatedTime):
+    """Tells whoever asks for the result that the engine was killed."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        def runs() -> Any:
+            try:
+                return fn(*args, **kwargs)
+            except Cut as cut:
+                raise RuntimeError(str(cut)) from cut
+
+        return super().submit(runs)
+
+
 class FaultyCluster(SimulatedCluster):
-    """`SimulatedCluster` with faults."""
+    """`SimulatedCluster` with faults. `watch` is called after everything that happens."""
 
     slurm: FakeSlurm
     machines: FaultyMachines
     stack: FaultyStack
+    journal: FaultyJournal
     _slurm_type = FakeSlurm
     _machines_type = FaultyMachines
     _stack_type = FaultyStack
+    _journal_type = FaultyJournal
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        *,
+        start: datetime = START,
+        speeds: Speeds | None = None,
+        backfill: bool = True,
+        licenses: dict[str, int] | None = None,
+    ) -> None:
+        super().__init__(spec, start=start, speeds=speeds or Speeds(), backfill=backfill)
+        self.slurm.queue.licenses = licenses
+        self.executor = _Executor(self)
+        self.watch: Callable[[], None] = lambda: None
+
+    def run_scaler(self, make: Callable[[], Loop]) -> FaultyDaemon:
+        daemon = FaultyDaemon(self, make)
+        self._daemons.append(daemon)
+        return daemon
+
+    def bring_up(self, spec: ClusterSpec) -> None:
+        """A person brings up another spec: slots are added, prices and limits are others."""
+        for fleet in spec.fleets:
+            self.declare(fleet)
+            self.machines.set_price(fleet.name, price(fleet))
+        self.stack.bring_up(spec)
+        self.wake()
+
+    def _happen(self, moment: datetime) -> None:
+        super()._happen(moment)
+        self.watch()

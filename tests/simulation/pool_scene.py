@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from tests.simulation.machines import FaultyDaemon, Killed
 from tests.simulation.mortal import Edge, Steps
 from tests.simulation.pools import PoolCluster
 from tidepool.clients.kubernetes.objects import Pod
@@ -20,7 +21,7 @@ from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Convert, Decision
 from tidepool.scaling.memory import Memory
-from tidepool.simulation.cluster import Daemon, Killed, Speeds, simulated_scaler, sleeping
+from tidepool.simulation.cluster import Speeds, simulated_scaler, sleeping
 
 
 def pool(name: str = "shared", number: int = 1, **changes: Any) -> dict[str, Any]:
@@ -69,7 +70,7 @@ class PoolScene:
         self.daemon = self.start()
         self.cluster.watch = self._check
 
-    def start(self, holder: str = "one", **dependencies: Any) -> Daemon:
+    def start(self, holder: str = "one", **dependencies: Any) -> FaultyDaemon:
         """Run a daemon, with other edges where they are given."""
 
         def say(what: str, **about: Any) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.simulation.machines import Cut
 from tests.simulation.pool_scene import PoolScene, pool
 from tidepool.clients.slurm import SlurmError
 from tidepool.cluster.hostlist import HostSet
@@ -15,7 +16,6 @@ from tidepool.cluster.roles import Role
 from tidepool.conversion.ports import NotOrdered
 from tidepool.conversion.record import Order
 from tidepool.scaling.ports import StackError
-from tidepool.simulation.stack import Cut
 
 _LASTING_S = 600.0
 #: All that waits is done by then: jobs, deadlines of conversions that were cut off, set-backs.

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.simulation.laws import Laws
-from tests.simulation.machines import FaultyCluster
+from tests.simulation.machines import FaultyCluster, FaultyDaemon
 from tests.simulation.story import left
 from tidepool.clients.slurm import JobRequest, JobState, Node
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Phase
-from tidepool.simulation.cluster import Daemon, Speeds, simulated_scaler, sleeping
+from tidepool.simulation.cluster import Speeds, simulated_scaler, sleeping
 
 SPEC: Mapping[str, Any] = {
     "name": "simulated",
@@ -64,7 +64,7 @@ class Scene:
         self.jobs: list[int] = []
         self.daemon = self.start()
 
-    def start(self, holder: str = "one", **dependencies: Any) -> Daemon:
+    def start(self, holder: str = "one", **dependencies: Any) -> FaultyDaemon:
         """Run a daemon, with other edges where they are given."""
 
         def say(what: str, **about: Any) -> None:

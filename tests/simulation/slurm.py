@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from tests.simulation.queue import FullQueue
 from tidepool.clients.slurm.contract import Controller, ControllerDown, Malformed, SlurmError
 from tidepool.clients.slurm.job import Job, JobState
 from tidepool.clients.slurm.scontrol import Node, NodeFlag, Reservation
@@ -13,6 +15,7 @@ from tidepool.clients.transport import TimedOut
 from tidepool.cluster.hostlist import expand
 from tidepool.simulation.slurm.fake import WHERE, SimulatedSlurm
 from tidepool.simulation.slurm.state import DRAIN, OFF
+from tidepool.simulation.slurm.submission import FIRST_PRIORITY
 
 
 class FakeSlurm(SimulatedSlurm):
@@ -21,11 +24,16 @@ class FakeSlurm(SimulatedSlurm):
     `register_short` and `replug` are what machines do; `preempt` and `lose_since` what happens to jobs; `drain_by`, `flag`,
     `reserve` and `end_reservation` what others do to nodes. ``controller`` makes slurmctld ``up``, ``down`` or ``hanging``, or
     answer with lists that are ``empty``, or with an error and exit code 0 (``garbled``). ``backup`` is the host of a second
-    slurmctld, empty where there is none. `fail` has the next call end with an error.
+    slurmctld, empty where there is none. `fail` has the next call end with an error. ``licenses``: how many there are of each;
+    none are counted if not said.
     """
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
+    queue: FullQueue
+    _queue_type = FullQueue
+
+    def __init__(self, *arguments: Any, licenses: dict[str, int] | None = None, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.queue.licenses = licenses
         self.controller: Literal["up", "down", "hanging", "empty", "garbled"] = "up"
         self.backup, self.has_taken_over = "", False
         self._failures: list[SlurmError] = []
@@ -79,6 +87,10 @@ class FakeSlurm(SimulatedSlurm):
         """Slurm itself, or somebody, sets a node DOWN; its jobs are requeued."""
         self._down(name, self._reason(reason, user), self._now())
 
+    def release(self, job_id: int) -> None:
+        """A job that is held is held no more."""
+        self.queue.change(job_id, priority=FIRST_PRIORITY - job_id, reason="None")
+
     def fail(self, error: SlurmError) -> None:
         """The next call ends with ``error``; several wait in line."""
         self._failures.append(error)
@@ -99,6 +111,15 @@ class FakeSlurm(SimulatedSlurm):
             self._begin_call()
             return ()
         return super().jobs(states)
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        self._begin_call()
+        now = self._now()
+        return tuple(
+            replace(kept, is_active=kept.start_time <= now)
+            for kept in self.queue.reservations.values()
+            if kept.end_time > now
+        )
 
     def takeover(self) -> None:
         self._begin_call()

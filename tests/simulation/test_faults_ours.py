@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.simulation.machines import Killed
 from tests.simulation.mortal import Edge, Steps
 from tests.simulation.scene import Scene
 from tidepool.scaling.decision import Drain, Launch, Remove
 from tidepool.scaling.ports import Intent
-from tidepool.simulation.cluster import Killed, Speeds
+from tidepool.simulation.cluster import Speeds
 
 #: More than any of the stories below has; the last ones change nothing.
 MOST_STEPS = 400

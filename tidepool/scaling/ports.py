@@ -276,8 +276,8 @@ class JobRecord:
     request: Mapping[str, Any]
 
 
-class Journal(Protocol):
-    """The scaler's journal, durable: a file beside the stack, or a database that several daemons share.
+class LeaderJournal(Protocol):
+    """The journal as the daemon uses it.
 
     Every writing call of the leader names its lease, and is refused with `Fenced` when there is a later epoch.
     All may raise `JournalError`. Reading needs no lease, and works while another process writes.
@@ -337,16 +337,28 @@ class Journal(Protocol):
         """Write down jobs as they are known by now; the same job again is brought up to date."""
         ...
 
-    def pause(self, pause: Pause | None) -> None:
-        """A person stops the daemon from acting, or (None) lets it go on. Needs no lease."""
-        ...
-
     def paused(self) -> Pause | None:
-        """Return whether a person did."""
+        """Return who stopped the daemon from acting, if anybody did."""
         ...
 
     def open_intents(self) -> tuple[Intent, ...]:
         """Return those without a result, oldest first: where a daemon that was killed goes on."""
+        ...
+
+    def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[JobRecord, ...]:
+        """By submission: all, or those of one number, which Slurm gives again when it has lost its state."""
+        ...
+
+    def prune(self, lease: Lease, before: datetime) -> None:
+        """Forget what is older, but for open intents and what is kept."""
+        ...
+
+
+class Journal(LeaderJournal, Protocol):
+    """The scaler's journal, durable: a file beside the stack, or a database that several daemons share."""
+
+    def pause(self, pause: Pause | None) -> None:
+        """A person stops the daemon from acting, or (None) lets it go on. Needs no lease."""
         ...
 
     def last_look(self) -> Look | None:
@@ -369,14 +381,6 @@ class Journal(Protocol):
 
     def samples(self, since: datetime | None = None) -> tuple[Sample, ...]:
         """The oldest first."""
-        ...
-
-    def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[JobRecord, ...]:
-        """By submission: all, or those of one number, which Slurm gives again when it has lost its state."""
-        ...
-
-    def prune(self, lease: Lease, before: datetime) -> None:
-        """Forget what is older, but for open intents and what is kept."""
         ...
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import inf
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from tidepool.clients.slurm import JobRequest, Slots, SlurmClient
 from tidepool.cluster.hostlist import fold
@@ -20,27 +20,15 @@ from tidepool.scaling.daemon.operations import Dependencies
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe.observe import Observer, PoolDoors
-from tidepool.scaling.ports import Journal, Stack, UpOutcome
+from tidepool.scaling.ports import LeaderJournal, Stack, UpOutcome
 from tidepool.simulation.journal import MemoryJournal
 from tidepool.simulation.machines import SimulatedMachines
 from tidepool.simulation.simulated_time import Clock, Pacing
 from tidepool.simulation.slurm.fake import SimulatedSlurm
-from tidepool.simulation.stack import Cut, SimulatedStack
+from tidepool.simulation.stack import SimulatedStack
 
 START: Final = datetime(2026, 1, 5, tzinfo=UTC)
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
-
-
-class Scaler(Protocol):
-    """A daemon, as the simulation runs it."""
-
-    def turn(self) -> Turn:
-        """Look, decide and act, once; what takes long goes on beside it."""
-        ...
-
-
-class Killed(BaseException):
-    """The daemon was killed. No `Exception`: nobody catches what ends a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +52,13 @@ class Speeds:
 class SimulatedCluster:
     """Slurm, machines, stack and journal of ``spec``, empty, at the moment ``start``.
 
-    ``keeps_all`` has the journal forget nothing. What jobs run for stands in their scripts (`sleeping`). `watch` is called after everything that happens.
+    What jobs run for stands in their scripts (`sleeping`).
     """
 
     _slurm_type: type[SimulatedSlurm] = SimulatedSlurm
     _machines_type: type[SimulatedMachines] = SimulatedMachines
     _stack_type: type[SimulatedStack] = SimulatedStack
+    _journal_type: type[MemoryJournal] = MemoryJournal
 
     def __init__(
         self,
@@ -78,8 +67,6 @@ class SimulatedCluster:
         start: datetime = START,
         speeds: Speeds = Speeds(),
         backfill: bool = True,
-        licenses: dict[str, int] | None = None,
-        keeps_all: bool = False,
     ) -> None:
         self.speeds = speeds
         self.clock = Clock(start)
@@ -93,7 +80,6 @@ class SimulatedCluster:
             completing_s=speeds.completing,
             min_job_age_s=300,
             backfill=backfill,
-            licenses=licenses,
         )
         self.machines = self._machines_type(
             self.clock,
@@ -104,9 +90,8 @@ class SimulatedCluster:
         self.stack = self._stack_type(
             spec.name, spec, self.clock, self.slurm, self.machines, self.wait, speeds.up_overhead
         )
-        self.journal = MemoryJournal(keeps_all=keeps_all)
-        self.executor = _InSimulatedTime(self)
-        self.watch: Callable[[], None] = lambda: None
+        self.journal = self._journal_type()
+        self.executor = InSimulatedTime(self)
         self.turns = 0
         self._daemons: list[Daemon] = []
         for fleet in spec.fleets:
@@ -117,16 +102,8 @@ class SimulatedCluster:
         """Return what a person brought up last."""
         return self.stack.spec
 
-    def bring_up(self, spec: ClusterSpec) -> None:
-        """A person brings up another spec: slots are added, prices and limits are others."""
-        for fleet in spec.fleets:
-            self.declare(fleet)
-            self.machines.set_price(fleet.name, price(fleet))
-        self.stack.bring_up(spec)
-        self.wake()
-
-    def run_scaler(self, make: Callable[[], Scaler]) -> Daemon:
-        """Run a daemon from now on; killed, it is made anew, as a supervisor would."""
+    def run_scaler(self, make: Callable[[], Loop]) -> Daemon:
+        """Run a daemon from now on."""
         daemon = Daemon(self, make)
         self._daemons.append(daemon)
         return daemon
@@ -211,30 +188,23 @@ class SimulatedCluster:
                     daemon.look()
         if changes != self.slurm.queue.changes:
             self.wake()
-        self.watch()
 
 
 class Daemon:
-    """A scaler that runs: it looks when something has changed, and when its memory says that it should.
+    """A scaler that runs: it looks when something has changed, and when its memory says that it should."""
 
-    ``can_look`` is false while it is stopped (SIGSTOP), or in the midst of a look.
-    """
-
-    def __init__(self, cluster: SimulatedCluster, make: Callable[[], Scaler]) -> None:
-        self.stopped = False
-        self.deaths = 0
+    def __init__(self, cluster: SimulatedCluster, make: Callable[[], Loop]) -> None:
         self.next_look = cluster.clock.true
         self.scaler = make()
         self.last: Turn | None = None
-        self._make = make
         self._cluster = cluster
         self._pacing = Pacing(cluster.speeds.look, cluster.speeds.latest, echoes=cluster.speeds.echoes)
         self._looking = False
 
     @property
     def can_look(self) -> bool:
-        """Return whether it runs, and is not in the midst of a look."""
-        return not self.stopped and not self._looking
+        """Return whether it is not in the midst of a look."""
+        return not self._looking
 
     def wake(self) -> None:
         """Something has changed."""
@@ -243,16 +213,13 @@ class Daemon:
         self.next_look = min(self.next_look, self._cluster.clock.true + pause)
 
     def look(self) -> None:
-        """Take a turn; a daemon that is killed in it begins anew from the journal."""
+        """Take a turn."""
         cluster = self._cluster
         self._looking = True
         # What changes meanwhile calls for another look.
         self.next_look = _NEVER
         try:
             self.last = self.scaler.turn()
-        except Killed:
-            self.kill()
-            return
         finally:
             self._looking = False
         # It goes by its own clock, right or wrong.
@@ -260,14 +227,8 @@ class Daemon:
         due = self._pacing.next_look(self.last, cluster.spec, cluster.clock())
         self.next_look = min(self.next_look, due - ahead)
 
-    def kill(self) -> None:
-        """Kill it between two looks. What it had started goes on, if it is a process of its own."""
-        self.deaths += 1
-        self.scaler = self._make()
-        self.wake()
 
-
-class _InSimulatedTime(Executor):
+class InSimulatedTime(Executor):
     """Runs what takes long beside the daemon, in simulated time."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -281,8 +242,6 @@ class _InSimulatedTime(Executor):
                 return
             try:
                 future.set_result(fn(*args, **kwargs))
-            except Cut as cut:
-                future.set_exception(RuntimeError(str(cut)))
             except Exception as error:  # noqa: BLE001 - it is whoever asks for the result who is told
                 future.set_exception(error)
             self._cluster.wake()
@@ -319,7 +278,7 @@ def simulated_scaler(
     slurm: SlurmClient | None = None,
     stack: Stack | None = None,
     machines: Infrastructure | None = None,
-    journal: Journal | None = None,
+    journal: LeaderJournal | None = None,
     beside: Executor | None = None,
     say: Callable[..., None] = lambda *_, **__: None,
     lease_s: float = _LEASE_S,

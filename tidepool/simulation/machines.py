@@ -94,12 +94,6 @@ class SimulatedMachines:
         self._boots[key] = self._boots.get(key, 0) + 1
         self._register_in(key, seconds)
 
-    def set_price(self, fleet: str, usd_per_hour: float) -> None:
-        """From now on the machines of a fleet cost so much."""
-        self.settle()
-        self._prices[fleet] = usd_per_hour
-        self.bills.setdefault(fleet, Bill())
-
     def settle(self) -> None:
         """Bring the bills up to date."""
         for key, since in self._since.items():

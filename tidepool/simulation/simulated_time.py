@@ -13,13 +13,13 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
-from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.daemon.loop import Turn
 from tidepool.scaling.decide.pools.leave import PERSONS_STAY
 from tidepool.scaling.decide.pools.machine_status import ABANDONED_AFTER
 from tidepool.scaling.decide.pools.pod_queue import OWN_MACHINE_AFTER
 from tidepool.scaling.decide.reconcile import CONFIRMED_AFTER, STRAY_GRACE
+from tidepool.scaling.decide.remember import fleet_of
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
 
@@ -122,7 +122,7 @@ class Pacing:
 def _moments(spec: ClusterSpec, memory: Memory, now: datetime) -> Iterator[datetime]:
     timeouts = {fleet.name: fleet.idle_timeout_s for fleet in spec.fleets}
     for node, since in memory.idle_since.items():
-        yield since + timedelta(seconds=timeouts.get(_fleet(node), 0))
+        yield since + timedelta(seconds=timeouts.get(fleet_of(node), 0))
     yield from (launch.deadline for launch in memory.launches.values())
     yield from memory.awaited.values()
     yield from (since + STRAY_GRACE for since in memory.strays.values())
@@ -139,7 +139,7 @@ def _of_pools(spec: ClusterSpec, decision: Decision) -> Iterator[datetime]:
     memory = decision.memory.pools
     pools = {pool.name: pool for pool in spec.pools}
     for name, since in memory.idle_since.items():
-        if pool := pools.get(_fleet(name)):
+        if pool := pools.get(fleet_of(name)):
             yield since + timedelta(seconds=pool.idle_s)
     for view in decision.machines.values():
         if view.since is not None and (pool := pools.get(view.pool)):
@@ -149,10 +149,3 @@ def _of_pools(spec: ClusterSpec, decision: Decision) -> Iterator[datetime]:
     yield from (moving.until for moving in memory.moving.values())
     yield from (since + ABANDONED_AFTER for since in memory.abandoned.values())
     yield from (since + OWN_MACHINE_AFTER for since in memory.has_room_since.values())
-
-
-def _fleet(node: str) -> str:
-    try:
-        return fleet_and_number(node)[0]
-    except ValueError:
-        return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from tidepool.clients.slurm import Node, NodeBase, NodeFlag, SlurmError
@@ -30,10 +30,6 @@ _UNFIT: Final = frozenset({NodeFlag.INVALID_REG, NodeFlag.NOT_RESPONDING})
 _LISTEN_S: Final = 6.0
 
 
-class Cut(BaseException):
-    """The engine was killed. No `Exception`: nobody catches what ends a process."""
-
-
 @dataclass
 class UnderWay:
     """One `up`, by node what is still to come, and what came of it."""
@@ -43,8 +39,6 @@ class UnderWay:
     made: set[str] = field(default_factory=set)
     removed: set[str] = field(default_factory=set)
     failed: dict[str, Failure] = field(default_factory=dict)
-    cut: bool = False
-    provider_died: bool = False
 
 
 class SimulatedStack:
@@ -52,11 +46,9 @@ class SimulatedStack:
 
     Args:
         name: the stack's.
-        spec: what a person brought up last; `bring_up` is the next time.
+        spec: what a person brought up last.
         wait: lets time go by until its first argument is true, or for so many seconds.
         overhead_s: how long an `up` takes beside its nodes.
-
-    Faults: `cut` is kill -9 of the engine, `kill_provider` of the provider.
     """
 
     def __init__(
@@ -82,24 +74,6 @@ class SimulatedStack:
         self._fleets: dict[str, HostSet] = {}
         self._version = 0
         self._under_way: UnderWay | None = None
-
-    # What people and accidents do
-
-    def bring_up(self, spec: ClusterSpec) -> None:
-        """A person has brought up another spec; which nodes there are is left as it is."""
-        self.spec = spec
-        self.images = {fleet.name: self.images.get(fleet.name, "sha256:1") for fleet in spec.fleets}
-        self._version += 1
-
-    def cut(self) -> None:
-        """The engine is killed: its operation stops where it is, and the state says what was pending."""
-        if self._under_way is not None:
-            self._under_way.cut = True
-
-    def kill_provider(self) -> None:
-        """The provider is killed: what it was at fails, and the state says that it is pending."""
-        if self._under_way is not None:
-            self._under_way.provider_died = True
 
     def is_busy(self) -> bool:
         return self._under_way is not None
@@ -229,30 +203,23 @@ class SimulatedStack:
             self._machines.restart_slurmd(key, _LISTEN_S)
 
     def _await_nodes(self, operation: UnderWay) -> None:
-        late = self._clock.true + timedelta(seconds=self.spec.scaling.boot_timeout_s)
-
-        def none_is_left() -> bool:
-            if operation.provider_died:
-                # What came of them nobody knows, and the state says so.
-                died = Failure("transient", "the provider died while it was at work")
-                operation.failed |= dict.fromkeys(operation.making, died)
-                operation.making.clear()
-            for node, key in list(operation.making.items()):
-                if self._is_up(node):
-                    self._settle(node, replace(self.recorded[node], membership=True, pending=False))
-                    operation.made.add(node)
-                    del operation.making[node]
-                elif not self._runs(key):
-                    self._fail(operation, node, f"node {node} is not up: its machine does not run")
-            return not operation.making
-
         if operation.making:
-            self._pass_time(none_is_left, (late - self._clock.true).total_seconds())
+            self._pass_time(lambda: self._none_is_left(operation), self.spec.scaling.boot_timeout_s)
         for node in list(operation.making):
             seen = self._node(node)
             state = "nothing" if seen is None else str(seen.state)
             reason = f" ({seen.reason.text})" if seen is not None and seen.reason else ""
             self._fail(operation, node, f"node {node} is not up: Slurm says it is {state}{reason}")
+
+    def _none_is_left(self, operation: UnderWay) -> bool:
+        for node, key in list(operation.making.items()):
+            if self._is_up(node):
+                self._settle(node, replace(self.recorded[node], membership=True, pending=False))
+                operation.made.add(node)
+                del operation.making[node]
+            elif not self._runs(key):
+                self._fail(operation, node, f"node {node} is not up: its machine does not run")
+        return not operation.making
 
     def _fail(self, operation: UnderWay, node: str, text: str) -> None:
         del operation.making[node]
@@ -328,11 +295,7 @@ class SimulatedStack:
     # Inside
 
     def _pass_time(self, done: Callable[[], bool], most_s: float) -> None:
-        operation = self._under_way
-        assert operation is not None
-        self._wait(lambda: operation.cut or done(), most_s)
-        if operation.cut:
-            raise Cut("the engine was killed")
+        self._wait(done, most_s)
 
     def _record(self, node: str, recorded: Recorded) -> None:
         self.recorded[node] = recorded

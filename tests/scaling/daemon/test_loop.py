@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.machines import FaultyCluster
+from tests.simulation.machines import FaultyCluster, FaultyDaemon
 from tidepool.clients.slurm import ControllerDown, JobRequest, JobState
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
@@ -18,7 +18,7 @@ from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Drain, Launch, Remove
 from tidepool.scaling.ports import Intent, JournalError, NotUp, Pause
-from tidepool.simulation.cluster import Daemon, Speeds, simulated_scaler, sleeping
+from tidepool.simulation.cluster import Speeds, simulated_scaler, sleeping
 
 IDLE_S = 30
 LEASE_S = 10.0
@@ -51,7 +51,7 @@ class Scene:
     cluster: FaultyCluster = field(default_factory=lambda: FaultyCluster(spec(), speeds=Speeds(boot=2)))
     said: list[tuple[str, str]] = field(default_factory=list)
 
-    def daemon(self, holder: str = "one") -> Daemon:
+    def daemon(self, holder: str = "one") -> FaultyDaemon:
         return self.cluster.run_scaler(lambda: self.loop(holder))
 
     def loop(self, holder: str = "one") -> Loop:

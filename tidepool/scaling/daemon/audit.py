@@ -11,7 +11,7 @@ from typing import Any, Final
 from tidepool.clients.slurm import Job, JobState
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Decision
-from tidepool.scaling.ports import JobRecord, Journal, Lease, Sample, Trouble
+from tidepool.scaling.ports import JobRecord, LeaderJournal, Lease, Sample, Trouble
 
 #: While something changes, and while nothing does.
 _SAMPLE_S: Final = (0.5, 30.0)
@@ -50,7 +50,7 @@ _ASKED: Final = (
 class Audit:
     """Writes to ``journal`` what has changed since it wrote last."""
 
-    def __init__(self, journal: Journal, monotonic_s: Callable[[], float]) -> None:
+    def __init__(self, journal: LeaderJournal, monotonic_s: Callable[[], float]) -> None:
         self._journal = journal
         self._monotonic_s = monotonic_s
         self._sampled: tuple[Any, ...] | None = None

@@ -22,7 +22,16 @@ from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe.observation import Observation
 from tidepool.scaling.observe.observe import Observer, PoolsUnseen
 from tidepool.scaling.observe.source import backoff_s
-from tidepool.scaling.ports import Failure, Intent, Journal, Kept, Occupied, Stack, StackError, UpOutcome
+from tidepool.scaling.ports import (
+    Failure,
+    Intent,
+    Kept,
+    LeaderJournal,
+    Occupied,
+    Stack,
+    StackError,
+    UpOutcome,
+)
 from tidepool.scaling.power.spool import Requests
 
 #: How long a leader may be silent until another takes over: longer than Slurm may let it wait for an answer.
@@ -34,7 +43,7 @@ class Dependencies:
     """Dependencies of the loop. ``say`` is told of all that happens: a name, and what goes with it."""
 
     holder: str
-    journal: Journal
+    journal: LeaderJournal
     observer: Observer
     stack: Stack
     machines: Infrastructure

@@ -81,7 +81,7 @@ def remember(memory: Memory, outcome: UpOutcome, at: datetime) -> Memory:
     """
 
     def key(name: str) -> str:
-        return at_location(_fleet(name), memory.locations.get(name, ""))
+        return at_location(fleet_of(name), memory.locations.get(name, ""))
 
     launches, awaited = dict(memory.launches), dict(memory.awaited)
     nodes, fleets = dict(memory.node_backoffs), dict(memory.fleet_backoffs)
@@ -136,7 +136,8 @@ def unmoved(memory: Memory, nodes: Collection[str]) -> Memory:
     return replace(memory, pools=replace(memory.pools, moving=FrozenDict(moving)))
 
 
-def _fleet(name: str) -> str:
+def fleet_of(name: str) -> str:
+    """Return the fleet of a node; empty where no node is called so."""
     try:
         return fleet_and_number(name)[0]
     except ValueError:

@@ -130,9 +130,7 @@ class _Run:
     def __init__(self, trace: Trace, spec: ClusterSpec, speeds: Speeds, backfill: bool) -> None:
         self._trace = trace
         self._spec = spec
-        self._cluster = SimulatedCluster(
-            spec, start=trace.begin, speeds=speeds, backfill=backfill, keeps_all=True
-        )
+        self._cluster = SimulatedCluster(spec, start=trace.begin, speeds=speeds, backfill=backfill)
         self._cluster.slurm.queue.began = self._began
         self._cluster.slurm.queue.finished = self._finished
         self._cluster.run_scaler(lambda: simulated_scaler(self._cluster, decide=decide, remember=remember))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Final, NoReturn
 
 from tidepool.clients.slurm.contract import (
@@ -28,13 +27,13 @@ from tidepool.clients.slurm.scontrol import (
 from tidepool.cluster.hostlist import expand, fold
 from tidepool.simulation.slurm.placement import has_features, need
 from tidepool.simulation.slurm.state import DRAIN, OFF, FakeState
-from tidepool.simulation.slurm.submission import FIRST_PRIORITY, submitted
+from tidepool.simulation.slurm.submission import submitted
 
 WHERE: Final = "in the fake"
 
 
 class SimulatedSlurm(FakeState):
-    """Nodes, jobs and reservations in memory; a scheduler that runs whenever something has changed.
+    """Nodes and jobs in memory; a scheduler that runs whenever something has changed.
 
     Args:
         now: the clock. Nothing happens by itself: what was to happen by now happens when somebody looks, or by
@@ -48,7 +47,6 @@ class SimulatedSlurm(FakeState):
         completing_s: for how long a node is COMPLETING after a job (its epilog).
         min_job_age_s: for how long ended jobs are remembered.
         backfill: whether later jobs may start where they delay none before them.
-        licenses: how many there are of each; none are counted if not said.
 
     Beside the client's operations: `boot` and `unplug` are what machines do, and `finish` is the end of a job. ``told`` is what
     jobs' owners were told.
@@ -85,12 +83,7 @@ class SimulatedSlurm(FakeState):
 
     def reservations(self) -> tuple[Reservation, ...]:
         self._begin_call()
-        now = self._now()
-        return tuple(
-            replace(kept, is_active=kept.start_time <= now)
-            for kept in self.queue.reservations.values()
-            if kept.end_time > now
-        )
+        return ()
 
     def close(self) -> None:
         return
@@ -211,10 +204,6 @@ class SimulatedSlurm(FakeState):
             said = self.told.setdefault(job.job_id, [])
             if message not in said:
                 said.append(message)
-
-    def release(self, job_id: int) -> None:
-        """A job that is held is held no more."""
-        self.queue.change(job_id, priority=FIRST_PRIORITY - job_id, reason="None")
 
     # Inside
 

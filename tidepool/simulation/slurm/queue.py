@@ -6,8 +6,7 @@ when something has changed that could let a job start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
@@ -16,20 +15,16 @@ from typing import Final
 
 from tidepool.clients.slurm.job import Job, JobState
 from tidepool.clients.slurm.request import JobRequest
-from tidepool.clients.slurm.scontrol import Node, NodeBase, NodeFlag, NodeState, Reservation
+from tidepool.clients.slurm.scontrol import Node, NodeBase, NodeFlag, NodeState
 from tidepool.cluster.hostlist import expand
 from tidepool.simulation.slurm.placement import (
     FreeResources,
     Need,
     Shadow,
-    is_begun,
-    licensed,
     need,
     nodes_for,
     shadow,
-    usable,
 )
-from tidepool.simulation.slurm.submission import ArrayTasks
 
 _UP: Final = frozenset({NodeBase.IDLE, NodeBase.MIXED, NodeBase.ALLOCATED})
 #: Slurm looks at no more of the waiting jobs at a time (default_queue_depth).
@@ -54,13 +49,11 @@ class FakeQueue:
         remember_s: float = inf,
         completing_s: float = 0,
         backfill: bool = True,
-        licenses: dict[str, int] | None = None,
     ) -> None:
         self.waiting: dict[int, Job] = {}
         self.running: dict[int, Job] = {}
         self.ended: dict[int, Job] = {}
         self.requests: dict[int, JobRequest] = {}
-        self.reservations: dict[str, Reservation] = {}
         self.next_id = 1
         #: What is free, by node; what jobs ask of each of their nodes; and whether later ones may start before earlier ones.
         self.free_resources: dict[str, FreeResources] = {}
@@ -79,15 +72,11 @@ class FakeQueue:
         self._requeue_s = requeue_s
         self._remember_s = remember_s
         self._completing_s = completing_s
-        self._licenses = licenses
-        self._tasks: dict[int, ArrayTasks] = {}
-        self._of_array: dict[int, dict[int, None]] = {}
         self._timers: list[tuple[datetime, int, Callable[[datetime], None]]] = []
         self._numbers = count()
         self._dead: set[str] = set()
         self._order: list[int] | None = None
         self._changed = False
-        self._is_waited_for = False
 
     # Time
 
@@ -108,17 +97,8 @@ class FakeQueue:
                 self._schedule(moment)
         self._schedule(now)
 
-    @contextmanager
-    def at_once(self) -> Iterator[None]:
-        """Let what is submitted within come at one moment: the scheduler looks when all of it is there."""
-        self._is_waited_for = True
-        try:
-            yield
-        finally:
-            self._is_waited_for = False
-
     def touch(self) -> None:
-        """A node, a reservation or a job has changed: the scheduler is to look again."""
+        """A node or a job has changed: the scheduler is to look again."""
         self._changed = True
         self.changes += 1
 
@@ -129,9 +109,6 @@ class FakeQueue:
         self.next_id = max(self.next_id, job.job_id + 1)
         self.requests[job.job_id] = request
         self.needs[job.job_id] = need(job)
-        if job.array_tasks:
-            self._tasks[job.job_id] = ArrayTasks(job.array_tasks)
-        self._of_array.setdefault(job.array_job_id, {})[job.job_id] = None
         self.waiting[job.job_id] = job
         self._order = None
         if job.begin_time is not None and job.begin_time > now:
@@ -139,16 +116,8 @@ class FakeQueue:
         self.touch()
 
     def records(self, job_id: int) -> list[Job]:
-        """Return those of a job, or of an array."""
-        ids = self._of_array.get(job_id, {job_id: None})
-        places = (self.waiting, self.running, self.ended)
-        return [jobs[each] for each in ids for jobs in places if each in jobs]
-
-    def change(self, job_id: int, **fields: object) -> None:
-        """Change what a waiting job says: its priority, its reason."""
-        self.waiting[job_id] = self.waiting[job_id]._replace(**fields)  # type: ignore[arg-type]
-        self._order = None
-        self.touch()
+        """Return those of a job."""
+        return [jobs[job_id] for jobs in (self.waiting, self.running, self.ended) if job_id in jobs]
 
     def end(self, job_id: int, state: JobState, now: datetime) -> None:
         """A job ends, whether it runs or waits."""
@@ -182,15 +151,8 @@ class FakeQueue:
 
     def expire(self, job_id: int) -> None:
         """Slurm remembers ended jobs for a while only (MinJobAge)."""
-        job = self.ended.pop(job_id, None) or self.waiting.pop(job_id, None)
-        if job is None:
-            return
-        del self.requests[job_id], self.needs[job_id]
-        self._tasks.pop(job_id, None)
-        of_array = self._of_array[job.array_job_id]
-        of_array.pop(job_id, None)
-        if not of_array:
-            del self._of_array[job.array_job_id]
+        if self.ended.pop(job_id, None) or self.waiting.pop(job_id, None):
+            del self.requests[job_id], self.needs[job_id]
 
     # Nodes
 
@@ -260,7 +222,7 @@ class FakeQueue:
         )
 
     def _schedule(self, now: datetime) -> None:
-        if self._is_waited_for or not self._changed:
+        if not self._changed:
             return
         self._changed = False
         if not self.waiting:
@@ -286,51 +248,17 @@ class FakeQueue:
 
     def _held_back(self, job: Job, now: datetime) -> str:
         """Slurm's word for what keeps ``job`` from starting even on free nodes; empty for nothing."""
-        if job.priority == 0:
-            return job.reason if job.reason.startswith("JobHeld") else "JobHeldUser"
         if job.begin_time is not None and job.begin_time > now:
             return "BeginTime"
-        for part in job.dependency.split(",") if job.dependency else ():
-            others = [int(word) for word in part.split(":")[1:] if word.isdigit()]
-            for other in others:
-                records = self.records(other)
-                if any(not record.state.has_ended for record in records):
-                    return "Dependency"
-                if part.startswith("afterok") and any(r.state is not JobState.COMPLETED for r in records):
-                    return "DependencyNeverSatisfied"
-        if job.reservation and not is_begun(self.reservations.get(job.reservation), now):
-            return "Reservation"
         wanted = self.needs[job.job_id]
-        if self.most_nodes(job, wanted) < wanted.nodes:
-            # It holds back nobody, as other jobs that wait do.
-            return "PartitionNodeLimit"
-        if job.licenses and self._licenses is not None and not licensed(job, self.running, self._licenses):
-            return "Licenses"
-        return ""
+        # It holds back nobody, as other jobs that wait do.
+        return "PartitionNodeLimit" if self.most_nodes(job, wanted) < wanted.nodes else ""
 
     def begin(self, job_id: int, names: tuple[str, ...], now: datetime) -> None:
-        """Start a job, or the next task of its array, on these nodes."""
-        job, wanted = self.waiting[job_id], self.needs[job_id]
-        tasks = self._tasks.get(job_id)
-        index = ""
-        if tasks is not None:
-            index = str(tasks.pop())
-            if len(tasks):
-                self.waiting[job_id] = job._replace(array_tasks=str(tasks))
-                request, job_id = self.requests[job_id], self.next_id
-                self.next_id += 1
-                self.requests[job_id], self.needs[job_id] = request, wanted
-                self._of_array[job.array_job_id][job_id] = None
-            else:
-                del self._tasks[job_id]
-        self.waiting.pop(job_id, None)
-        started = job._replace(
-            job_id=job_id,
-            array_tasks=index or job.array_tasks,
-            state=JobState.RUNNING,
-            reason="None",
-            start_time=now,
-            nodelist=",".join(names),
+        """Start a job on these nodes."""
+        wanted = self.needs[job_id]
+        started = self.waiting.pop(job_id)._replace(
+            state=JobState.RUNNING, reason="None", start_time=now, nodelist=",".join(names)
         )
         self.running[job_id] = started
         self.changes += 1
@@ -359,25 +287,19 @@ class FakeQueue:
 
         self.at(max(now, start + timedelta(seconds=min(runs_s, limit_s))), over)
 
-    def tasks_running(self, job_id: int) -> int:
-        """Return how many tasks of an array run."""
-        array = self.waiting[job_id].array_job_id
-        return sum(each in self.running for each in self._of_array[array])
+    def limit_reached(self, job_id: int) -> str:
+        """Slurm's word for why no more of a job may begin beside what runs of it; empty for nothing."""
+        return ""
 
     def usable(self, nodes: Iterable[Node], job: Job, now: datetime) -> list[Node]:
-        """Return those of ``nodes`` on which partitions and reservations let ``job`` run."""
-        return usable(nodes, job, now, self.reservations, self._in_partition)
+        """Return those of ``nodes`` that are in a partition of ``job``."""
+        return [node for node in nodes if any(self._in_partition(node, name) for name in job.partitions)]
 
     def shadow(self, job_id: int, now: datetime) -> Shadow | None:
         """When, and where, a job that waits will begin at the latest."""
         job, wanted = self.waiting[job_id], self.needs[job_id]
         up = [node for node in self._nodes.values() if node.state.takes_jobs]
         return shadow(wanted, self.usable(up, job, now), self.free_resources, self.running)
-
-    def most_at_once(self, job_id: int) -> int | None:
-        """Return how many tasks of an array may run at a time."""
-        tasks = self._tasks.get(job_id)
-        return tasks.most_at_once if tasks else None
 
 
 class _Pass:
@@ -400,10 +322,9 @@ class _Pass:
         wanted = queue.needs[job_id]
         if (wanted, job.time_limit_s) in self._hopeless:
             return self._block(job_id, job)
-        most = queue.most_at_once(job_id)
         while job_id in queue.waiting:
-            if most is not None and queue.tasks_running(job_id) >= most:
-                return "JobArrayTaskLimit"
+            if reason := queue.limit_reached(job_id):
+                return reason
             candidates = self._candidates_for(job)
             names = nodes_for(
                 wanted, candidates, queue.free_resources, lambda node: self._delays_nobody(node, job)

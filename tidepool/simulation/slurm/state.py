@@ -20,7 +20,9 @@ _STAYS_AT_A_BOOT: Final = DRAIN | {NodeFlag.CLOUD}
 
 
 class FakeState:
-    """Nodes, jobs and reservations in memory. `SimulatedSlurm` says what its arguments are."""
+    """Nodes and jobs in memory. `SimulatedSlurm` says what its arguments are."""
+
+    _queue_type: type[FakeQueue] = FakeQueue
 
     def __init__(
         self,
@@ -34,7 +36,6 @@ class FakeState:
         completing_s: float = 0,
         min_job_age_s: float = inf,
         backfill: bool = True,
-        licenses: dict[str, int] | None = None,
     ) -> None:
         self.told: dict[int, list[str]] = {}
         self._now = now
@@ -45,7 +46,7 @@ class FakeState:
         self._slurmd_timeout_s = slurmd_timeout_s
         self._nodes: dict[str, Node] = {}
         self._shapes: dict[tuple[object, ...], list[str]] | None = None
-        self.queue = FakeQueue(
+        self.queue = self._queue_type(
             self._nodes,
             run_time_s,
             self._is_in,
@@ -53,7 +54,6 @@ class FakeState:
             remember_s=min_job_age_s,
             completing_s=completing_s,
             backfill=backfill,
-            licenses=licenses,
         )
         self.queue.most_nodes = self._most_nodes
         self._could_hold: dict[Need, int] = {}
