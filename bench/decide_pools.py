@@ -118,10 +118,7 @@ class Pools:
         self._cluster.clock.advance(self._cluster.clock() + _LATER)
         seen = self._observer.look(is_active=True)
         assert not seen.complaints, seen.complaints
-        none: frozenset[str] = frozenset()
-        return seen.cluster_state(
-            self._cluster.clock(), desired={}, under_way=none, power_up=none, power_down=none
-        )
+        return replace(seen.seen, at=self._cluster.clock())
 
     def memory(self) -> Memory:
         """All that is idle has been so for a minute."""

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.simulation.infrastructure import FakeInfrastructure
 from tests.simulation.journal import FaultyJournal
 from tests.simulation.slurm import FakeSlurm
-from tidepool.clients.slurm import Node
+from tidepool.clients.slurm import Node, SlurmClient
 from tidepool.cluster.failures import Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.daemon.loop import Loop
-from tidepool.scaling.ports import Failure, StackError, StackOutputs
+from tidepool.scaling.daemon.operations import Dependencies
+from tidepool.scaling.decide.pools.leave import PERSONS_STAY
+from tidepool.scaling.decide.pools.machine_status import ABANDONED_AFTER
+from tidepool.scaling.decide.pools.pod_queue import OWN_MACHINE_AFTER
+from tidepool.scaling.decide.remember import fleet_of
+from tidepool.scaling.decision import Decision
+from tidepool.scaling.memory import Memory
+from tidepool.scaling.observe.observe import Observer, PoolDoors
+from tidepool.scaling.ports import (
+    Failure,
+    LeaderJournal,
+    Stack,
+    StackError,
+    StackOutputs,
+    UpOutcome,
+)
 from tidepool.simulation.cluster import (
+    LEASE_S,
     START,
     Daemon,
     InSimulatedTime,
@@ -27,7 +44,7 @@ from tidepool.simulation.cluster import (
     price,
 )
 from tidepool.simulation.machines import Bill, MachineRequest, SimulatedMachines
-from tidepool.simulation.simulated_time import Clock
+from tidepool.simulation.simulated_time import Clock, Pacing
 from tidepool.simulation.stack import SimulatedStack, UnderWay
 
 
@@ -240,6 +257,31 @@ class FaultyStack(SimulatedStack):
         return super()._node(name) if self._slurm.controller == "up" else None
 
 
+class PoolPacing(Pacing):
+    """Poll intervals of a daemon that has converged pools as well."""
+
+    def moments(self, spec: ClusterSpec, decision: Decision, now: datetime) -> Iterator[datetime]:
+        yield from super().moments(spec, decision, now)
+        yield from _of_pools(spec, decision)
+
+
+def _of_pools(spec: ClusterSpec, decision: Decision) -> Iterator[datetime]:
+    """Yield when a machine of a pool may move, or is moved again."""
+    memory = decision.memory.pools
+    pools = {pool.name: pool for pool in spec.pools}
+    for name, since in memory.idle_since.items():
+        if pool := pools.get(fleet_of(name)):
+            yield since + timedelta(seconds=pool.idle_s)
+    for view in decision.machines.values():
+        if view.since is not None and (pool := pools.get(view.pool)):
+            yield view.since + timedelta(seconds=pool.minimum_stay_s)
+            yield view.since + PERSONS_STAY
+    yield from (backoff.until for backoff in memory.backoffs.values())
+    yield from (moving.until for moving in memory.moving.values())
+    yield from (since + ABANDONED_AFTER for since in memory.abandoned.values())
+    yield from (since + OWN_MACHINE_AFTER for since in memory.has_room_since.values())
+
+
 class FaultyDaemon(Daemon):
     """A daemon that can be stopped (SIGSTOP), and that is made anew when it was killed, as a supervisor would."""
 
@@ -248,6 +290,7 @@ class FaultyDaemon(Daemon):
         self.stopped = False
         self.deaths = 0
         self._make = make
+        self._pacing = PoolPacing(cluster.speeds.look, cluster.speeds.latest, echoes=cluster.speeds.echoes)
 
     @property
     def can_look(self) -> bool:
@@ -322,3 +365,51 @@ class FaultyCluster(SimulatedCluster):
     def _happen(self, moment: datetime) -> None:
         super()._happen(moment)
         self.watch()
+
+    def pool_doors(self) -> PoolDoors | None:
+        """Return the ways to what serves converged pools, for one daemon; none where there are no pools."""
+        return None
+
+
+def faulty_scaler(
+    cluster: FaultyCluster,
+    *,
+    decide: Callable[[ClusterState, Memory], Decision],
+    remember: Callable[[Memory, UpOutcome, datetime], Memory],
+    holder: str = "simulated",
+    slurm: SlurmClient | None = None,
+    stack: Stack | None = None,
+    machines: Infrastructure | None = None,
+    journal: LeaderJournal | None = None,
+    beside: Executor | None = None,
+    say: Callable[..., None] = lambda *_, **__: None,
+    lease_s: float = LEASE_S,
+) -> Loop:
+    """A daemon that was just started. Its edges are the cluster's, or such as fail in between."""
+    found_machines = machines or cluster.machines
+    found_stack = stack or cluster.stack
+    observer = Observer(
+        cluster.stack.name,
+        found_stack,
+        found_machines,
+        lambda _: slurm or cluster.slurm,
+        monotonic_s=cluster.clock.monotonic_s,
+        pools=cluster.pool_doors(),
+        now=cluster.clock,
+    )
+    return Loop(
+        Dependencies(
+            holder=holder,
+            journal=journal or cluster.journal,
+            observer=observer,
+            stack=found_stack,
+            machines=found_machines,
+            decide=decide,
+            remember=remember,
+            beside=beside or cluster.executor,
+            now=cluster.clock,
+            monotonic_s=cluster.clock.monotonic_s,
+            say=say,
+            lease_s=lease_s,
+        )
+    )

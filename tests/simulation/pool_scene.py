@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.simulation.machines import FaultyDaemon, Killed
+from tests.simulation.machines import FaultyDaemon, Killed, faulty_scaler
 from tests.simulation.mortal import Edge, Steps
 from tests.simulation.pools import PoolCluster
 from tidepool.clients.kubernetes.objects import Pod
@@ -21,7 +21,7 @@ from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Convert, Decision
 from tidepool.scaling.memory import Memory
-from tidepool.simulation.cluster import Speeds, simulated_scaler, sleeping
+from tidepool.simulation.cluster import Speeds, sleeping
 
 
 def pool(name: str = "shared", number: int = 1, **changes: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class PoolScene:
             self.said.append((what, about))
 
         return self.cluster.run_scaler(
-            lambda: simulated_scaler(
+            lambda: faulty_scaler(
                 self.cluster, decide=self._decide, remember=remember, holder=holder, say=say, **dependencies
             )
         )

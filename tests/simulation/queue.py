@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import inf
 from typing import Any
 
 from tidepool.clients.slurm.job import Job, JobState
 from tidepool.clients.slurm.request import JobRequest
-from tidepool.clients.slurm.scontrol import Node, Reservation
+from tidepool.clients.slurm.scontrol import Node, NodeFlag, NodeState, Reservation
 from tidepool.cluster.hostlist import expand
 from tidepool.simulation.slurm.queue import FakeQueue
 
@@ -22,6 +22,7 @@ class FullQueue(FakeQueue):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.licenses: Mapping[str, int] | None = None
+        self.completing_s: float = 0
         self.reservations: dict[str, Reservation] = {}
         self._tasks: dict[int, ArrayTasks] = {}
         self._of_array: dict[int, dict[int, None]] = {}
@@ -101,6 +102,25 @@ class FullQueue(FakeQueue):
             for node in super().usable(nodes, job, now)
             if node.name not in barred and (among is None or node.name in among)
         ]
+
+    def _stop(self, job_id: int, now: datetime) -> Job:
+        job = super()._stop(job_id, now)
+        for name in expand(job.nodelist) if self.completing_s else ():
+            self._complete(name, now)
+        return job
+
+    def _complete(self, name: str, now: datetime) -> None:
+        def completed(_: datetime) -> None:
+            if name in self._nodes:
+                self._flags(name, self._nodes[name].state.flags - {NodeFlag.COMPLETING})
+                self.touch()
+
+        self._flags(name, self._nodes[name].state.flags | {NodeFlag.COMPLETING})
+        self.at(now + timedelta(seconds=self.completing_s), completed)
+
+    def _flags(self, name: str, flags: Iterable[str]) -> None:
+        node = self._nodes[name]
+        self._nodes[name] = node._replace(state=NodeState(node.state.base, frozenset(flags)))
 
     def _schedule(self, now: datetime) -> None:
         if not self._is_waited_for:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.simulation.laws import Laws
-from tests.simulation.machines import FaultyCluster, FaultyDaemon
+from tests.simulation.machines import FaultyCluster, FaultyDaemon, faulty_scaler
 from tests.simulation.story import left
 from tidepool.clients.slurm import JobRequest, JobState, Node
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Phase
-from tidepool.simulation.cluster import Speeds, simulated_scaler, sleeping
+from tidepool.simulation.cluster import Speeds, sleeping
 
 SPEC: Mapping[str, Any] = {
     "name": "simulated",
@@ -71,7 +71,7 @@ class Scene:
             self.said.append((what, about))
 
         return self.cluster.run_scaler(
-            lambda: simulated_scaler(
+            lambda: faulty_scaler(
                 self.cluster,
                 decide=self.laws.decide,
                 remember=remember,

@@ -25,15 +25,18 @@ class FakeSlurm(SimulatedSlurm):
     `reserve` and `end_reservation` what others do to nodes. ``controller`` makes slurmctld ``up``, ``down`` or ``hanging``, or
     answer with lists that are ``empty``, or with an error and exit code 0 (``garbled``). ``backup`` is the host of a second
     slurmctld, empty where there is none. `fail` has the next call end with an error. ``licenses``: how many there are of each;
-    none are counted if not said.
+    none are counted if not said. ``completing_s``: for how long a node is COMPLETING after a job (its epilog).
     """
 
     queue: FullQueue
     _queue_type = FullQueue
 
-    def __init__(self, *arguments: Any, licenses: dict[str, int] | None = None, **named: Any) -> None:
+    def __init__(
+        self, *arguments: Any, licenses: dict[str, int] | None = None, completing_s: float = 0, **named: Any
+    ) -> None:
         super().__init__(*arguments, **named)
         self.queue.licenses = licenses
+        self.queue.completing_s = completing_s
         self.controller: Literal["up", "down", "hanging", "empty", "garbled"] = "up"
         self.backup, self.has_taken_over = "", False
         self._failures: list[SlurmError] = []
@@ -86,6 +89,10 @@ class FakeSlurm(SimulatedSlurm):
     def set_down(self, name: str, reason: str, user: str = "slurm") -> None:
         """Slurm itself, or somebody, sets a node DOWN; its jobs are requeued."""
         self._down(name, self._reason(reason, user), self._now())
+
+    def all_nodes(self) -> tuple[Node, ...]:
+        """All of them as they are in truth."""
+        return tuple(self._nodes.values())
 
     def release(self, job_id: int) -> None:
         """A job that is held is held no more."""

@@ -7,14 +7,14 @@ from random import Random
 
 from tests.simulation.accidents import Accidents
 from tests.simulation.laws import Laws
-from tests.simulation.machines import FaultyCluster
+from tests.simulation.machines import FaultyCluster, faulty_scaler
 from tests.simulation.specs import random_spec
 from tests.simulation.workloads import Workload
 from tidepool.cluster.scaling import Queue, Scaling
 from tidepool.cluster.spec import ClusterSpec, Limits
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
-from tidepool.simulation.cluster import Speeds, simulated_scaler
+from tidepool.simulation.cluster import Speeds
 
 #: After the last job has ended: idle time-outs, the longest pause after failures, and something more.
 _QUIET_S = 86400.0
@@ -33,7 +33,7 @@ class Story:
         )
         self.laws = Laws(self.cluster, decide)
         self.daemon = self.cluster.run_scaler(
-            lambda: simulated_scaler(self.cluster, decide=self.laws.decide, remember=remember)
+            lambda: faulty_scaler(self.cluster, decide=self.laws.decide, remember=remember)
         )
         self.workload = Workload(self.cluster, Random(seed + 1), days, jobs_a_day)
         self.accidents = Accidents(

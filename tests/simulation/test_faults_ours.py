@@ -223,7 +223,7 @@ def test_died_between_drain_and_terminate() -> None:
 
 def test_one_long_drain_holds_back_no_other() -> None:
     """Nomad autoscaler 672."""
-    scene = Scene(speeds=Speeds(completing=0))
+    scene = Scene()
     long = scene.submit(1, seconds=5000)
     short = scene.submit(2, seconds=50)
     scene.until_running([*long, *short])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.simulation.infrastructure import FakeInfrastructure
 from tests.simulation.laws import Laws
-from tests.simulation.machines import FaultyCluster
+from tests.simulation.machines import FaultyCluster, faulty_scaler
 from tests.simulation.story import left
 from tidepool.clients.slurm import JobRequest, JobState
 from tidepool.cluster.failures import Permanent
@@ -28,7 +28,7 @@ from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Decision, Launch
 from tidepool.scaling.memory import Memory
-from tidepool.simulation.cluster import Speeds, simulated_scaler, sleeping
+from tidepool.simulation.cluster import Speeds, sleeping
 from tidepool.simulation.machines import MachineRequest
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ class Scene:
         self.laws = Laws(self.cluster, decide)
         several = Several(machines.by_name)
         self.daemon = self.cluster.run_scaler(
-            lambda: simulated_scaler(self.cluster, decide=self._decide, remember=remember, machines=several)
+            lambda: faulty_scaler(self.cluster, decide=self._decide, remember=remember, machines=several)
         )
 
     def _decide(self, state: ClusterState, memory: Memory) -> Decision:

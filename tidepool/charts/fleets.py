@@ -80,7 +80,7 @@ def _figure(series: Sequence[Series], title: str) -> Figure:
         _jobs(axes[0], elapsed, points)
         _nodes(axes[1], elapsed, points)
         if costs:
-            _cost(axes[2], elapsed, points)
+            axes[2].step(elapsed, points.usd_per_hour, where="post", color=_COST, linewidth=1.2)
         axes[0].set_title(each.name, loc="left", fontsize=10, fontweight="bold")
         axes[-1].set_xlabel(f"{unit} since {each.samples[0].at:%Y-%m-%d %H:%M:%S} UTC")
         for axis in axes:
@@ -91,7 +91,11 @@ def _figure(series: Sequence[Series], title: str) -> Figure:
         row[0].set_ylabel(name)
         # Now that all columns are drawn, which share it.
         row[0].set_ylim(bottom=0)
-    shown = [layer[:2] for layer in _LAYERS if any(_has(points, layer[0]) for points in drawn)]
+    shown = [
+        (name, colour)
+        for place, (name, colour, _) in enumerate(_LAYERS)
+        if any(any(points.layers[place][2]) for points in drawn)
+    ]
     _legend(grid[0, -1], [("waiting", _WAITING), ("running", _RUNNING)])
     _legend(grid[1, -1], shown[::-1])
     return drawing
@@ -136,14 +140,6 @@ def _nodes(axes: Axes, elapsed: Sequence[float], points: _Points) -> None:
             top = [below + count for below, count in zip(bottom, counts, strict=True)]
             axes.fill_between(elapsed, bottom, top, step="post", color=colour, linewidth=0)
             bottom = top
-
-
-def _has(points: _Points, layer: str) -> bool:
-    return any(any(counts) for name, _, counts in points.layers if name == layer)
-
-
-def _cost(axes: Axes, elapsed: Sequence[float], points: _Points) -> None:
-    axes.step(elapsed, points.usd_per_hour, where="post", color=_COST, linewidth=1.2)
 
 
 def _settle(axes: Axes) -> None:

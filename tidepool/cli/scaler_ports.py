@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -189,12 +190,13 @@ def _state(seen: Observation, kept: Kept, doing: Collection[Intent]) -> ClusterS
     wish = adopted(
         kept.desired or {},
         seen.told.fleets,
-        seen.recorded or (),
+        seen.seen.recorded or (),
         nodes_of(doing, Launch),
         nodes_of(doing, Remove),
     )
-    return seen.cluster_state(
-        datetime.now(UTC),
+    return replace(
+        seen.seen,
+        at=datetime.now(UTC),
         desired=wish,
         under_way=nodes_of(doing),
         power_up=kept.power_up,

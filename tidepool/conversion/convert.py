@@ -56,13 +56,8 @@ def convert(
 ) -> Conversion:
     """Drive ``conversion`` to its end, and give it as it ended. Where another process drives it, that one is waited for.
 
-    Args:
-        conversion: as the journal has it.
-        parties: who takes part.
-        journal: where each phase is written down before it begins.
-        now: the time in UTC.
-        wait: sleeps for so many seconds. What it raises ends the driving: whoever comes next goes on.
-        told: hears of each change, for progress.
+    ``journal`` is where each phase is written down before it begins. ``wait`` sleeps for so many seconds; what it raises ends
+    the driving: whoever comes next goes on. ``told`` hears of each change, for progress.
 
     Raises:
         ConversionError: the journal cannot be used; what was begun is gone on with by whoever drives it next.
@@ -271,14 +266,7 @@ class _Drive:
 
 
 class Look:
-    """The machine and both sides, each asked at most once.
-
-    Args:
-        machine: which one.
-        sides: how both see it.
-        order: what is to become of it.
-        roles: those that it has, where that is known already.
-    """
+    """The machine and both sides, each asked at most once. ``roles`` are those that it has, where that is known already."""
 
     def __init__(
         self,

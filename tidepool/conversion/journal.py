@@ -21,7 +21,7 @@ from typing import Any, Final
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
 from tidepool.conversion.ports import ConversionError, NotOrdered, TakenOver
-from tidepool.conversion.processes import is_dead
+from tidepool.conversion.processes import is_dead, is_driven
 from tidepool.conversion.record import CANCELLABLE, UNBEGUN_S, Conversion, Order, read, stamp, written
 
 #: How long one waits for another process that writes.
@@ -88,9 +88,7 @@ class Journal:
     def order(self, order: Order, leaves: Role | None) -> Conversion:
         """Write a new one down, in phase ``asked``; the one under way where it has the same target, forced if the order is.
 
-        Args:
-            order: what is asked for.
-            leaves: the role that the machine has; of both, the one that is not ordered.
+        ``leaves`` is the role that the machine has; of both, the one that is not ordered.
 
         Raises:
             NotOrdered: another of the machine is under way; says which, and how to cancel it.
@@ -239,17 +237,13 @@ class Journal:
             self._connection.execute("DELETE FROM conversions WHERE ended < ?", (stamp(before),))
 
     def close(self) -> None:
-        """Let go of it."""
         with self._lock:
             self._connection.close()
 
     # Inside of a transaction
 
     def _is_driven(self, there: Conversion, now: datetime | None = None) -> bool:
-        """Somebody drives it who may be alive."""
-        if not there.driver or there.driver_until is None:
-            return False
-        return there.driver_until > (now or self._now()) and not self._dead(there.driver)
+        return is_driven(there, now or self._now(), self._dead)
 
     def _is_forgotten(self, there: Conversion) -> bool:
         """Ordered long ago, and nobody has begun to carry it out."""

@@ -61,14 +61,8 @@ _NO_UID: Final = "00000000-0000-0000-0000-000000000000"
 class KubernetesSide:
     """One machine, in Kubernetes' eyes.
 
-    Args:
-        client: of the cluster.
-        node: the machine's name, and its Node's.
-        pool: its pool.
-        stack: its stack.
-        give_token: takes the bootstrap token, for the machine's kubelet to be given it with its role.
-        labels: of the pool's nodes, beside pool and stack.
-        now: the time in UTC.
+    ``give_token`` takes the bootstrap token, for the machine's kubelet to be given it with its role. ``labels`` are those of
+    the pool's nodes, beside pool and stack.
     """
 
     client: KubernetesClient
@@ -90,7 +84,6 @@ class KubernetesSide:
     _refusals: dict[str, str] = field(default_factory=dict, init=False)
 
     def see(self) -> Sight:
-        """Return how it sees the machine now."""
         with self._asking():
             node = self._ours()
         if node is None:
@@ -110,7 +103,6 @@ class KubernetesSide:
         return f"somebody who cordoned it (`kubectl uncordon {self.node}` ends that)"
 
     def hold(self, reason: str) -> None:
-        """Cordon it, with our reason; a cordon of somebody else's stays theirs."""
         with self._asking():
             if self._ours() is not None:
                 try:
@@ -119,7 +111,6 @@ class KubernetesSide:
                     return
 
     def release(self) -> None:
-        """Uncordon it, if the cordon is ours."""
         with self._asking():
             node = self._ours()
             if node is not None and node.reason:
@@ -231,7 +222,6 @@ class KubernetesSide:
         return members_verdict(self.node, {node.name for node in members}, well)
 
     def hand_over(self) -> None:
-        """See `Side`."""
         raise ConversionError(
             "the members of Kubernetes' control plane are alike: there is none to take over"
         )
@@ -318,7 +308,6 @@ class KubernetesSide:
         ]
 
     def _is_ending(self, pod: Pod) -> bool:
-        """Return whether it is ending within the grace that a kill gives."""
         soon = self.now() + timedelta(seconds=_KILL_GRACE_S + 1)
         return pod.deleting_until is not None and pod.deleting_until <= soon
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, Final, cast
@@ -83,18 +83,17 @@ class RoleProgram:
 def kubernetes_files(files: Sequence[RoleFile], *, pods: IPv4Network, bootstrap: str) -> tuple[RoleFile, ...]:
     """Return the files of one machine with the role: those of the role's boot, and those of this machine alone.
 
-    Args:
-        files: those that all machines of its pool have.
-        pods: where its pods have their addresses.
-        bootstrap: the kubeconfig by which its kubelet asks for a certificate (`kubelet_files.bootstrap_kubeconfig`).
+    ``pods`` is where its pods have their addresses, ``bootstrap`` the kubeconfig by which its kubelet asks for a certificate
+    (`kubelet_files.bootstrap_kubeconfig`).
     """
+
+    def its_own(file: RoleFile) -> RoleFile:
+        if file.path != ROUTES:
+            return file
+        return replace(file, content=kubelet_files.routes_without(file.content.decode(), pods).encode())
+
     return (
-        *(_without_own_route(file, pods) if file.path == ROUTES else file for file in files),
+        *map(its_own, files),
         RoleFile(CNI_CONFIG, kubelet_files.cni_config(pods).encode()),
         RoleFile(BOOTSTRAP, bootstrap.encode(), "0600"),
     )
-
-
-def _without_own_route(file: RoleFile, pods: IPv4Network) -> RoleFile:
-    text = kubelet_files.routes_without(file.content.decode(), pods)
-    return RoleFile(file.path, text.encode(), file.mode, file.owner, file.group)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -31,10 +32,10 @@ def is_dead(driver: str) -> bool:
     return _started(int(pid)) != started
 
 
-def is_driven(conversion: Conversion, now: datetime) -> bool:
+def is_driven(conversion: Conversion, now: datetime, dead: Callable[[str], bool] = is_dead) -> bool:
     """Return whether a process is at it that may be alive."""
     until = conversion.driver_until
-    return bool(conversion.driver) and until is not None and until > now and not is_dead(conversion.driver)
+    return bool(conversion.driver) and until is not None and until > now and not dead(conversion.driver)
 
 
 def as_driven(conversion: Conversion) -> Conversion:

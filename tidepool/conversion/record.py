@@ -98,7 +98,6 @@ class Conversion:
 
     @property
     def is_under_way(self) -> bool:
-        """It has not come to its end."""
         return self.phase not in ENDED
 
 

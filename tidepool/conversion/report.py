@@ -98,9 +98,8 @@ def rows(conversions: Iterable[Conversion]) -> list[Row]:
             continue
         began = {"asked": conversion.order.at, **conversion.began}
         marks = {**began, conversion.phase: conversion.ended}
-        in_turn = sorted(
-            (name for name in began if name in PHASES), key=lambda name: (began[name], _phase_number(name))
-        )
+        # Those that began at the same moment are in the order of phases.
+        in_turn = sorted((phase for phase in PHASES if phase in began), key=lambda phase: began[phase])
         ends = [*(began[name] for name in in_turn[1:]), conversion.ended]
         found.append(
             Row(
@@ -181,10 +180,6 @@ def said_way(way: str) -> str:
     leaves, _, to = way.partition(" -> ")
     names: dict[str, str] = {"none": "no role", "slurm": SAID["slurm"], "kubernetes": SAID["kubernetes"]}
     return f"{names[leaves]} to {names[to]}"
-
-
-def _phase_number(name: str) -> int:
-    return [*PHASES].index(name)  # type: ignore[arg-type]
 
 
 def _seconds(first: datetime, last: datetime) -> float:

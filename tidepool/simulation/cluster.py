@@ -9,24 +9,25 @@ from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import Any, Final
 
-from tidepool.clients.slurm import JobRequest, Slots, SlurmClient
+from tidepool.clients.slurm import JobRequest, Slots
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.infrastructures import Infrastructure
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.daemon.loop import Loop, Turn
 from tidepool.scaling.daemon.operations import Dependencies
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.observe.observe import Observer, PoolDoors
-from tidepool.scaling.ports import LeaderJournal, Stack, UpOutcome
+from tidepool.scaling.observe.observe import Observer
+from tidepool.scaling.ports import UpOutcome
 from tidepool.simulation.journal import MemoryJournal
 from tidepool.simulation.machines import SimulatedMachines
 from tidepool.simulation.simulated_time import Clock, Pacing
 from tidepool.simulation.slurm.fake import SimulatedSlurm
 from tidepool.simulation.stack import SimulatedStack
 
+#: A real daemon renews its lease all the time. Here it looks when there is something to see, once an hour at least.
+LEASE_S: Final = 2 * 3600.0
 START: Final = datetime(2026, 1, 5, tzinfo=UTC)
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -43,7 +44,6 @@ class Speeds:
     up_overhead: float = 0.5
     requeue: float = 11
     slurmd_timeout: float = 50
-    completing: float = 0
     look: float = 0.5
     latest: float = 3600
     echoes: bool = True
@@ -77,7 +77,6 @@ class SimulatedCluster:
             max_nodes=70_000,
             requeue_s=speeds.requeue,
             slurmd_timeout_s=speeds.slurmd_timeout,
-            completing_s=speeds.completing,
             min_job_age_s=300,
             backfill=backfill,
         )
@@ -103,19 +102,16 @@ class SimulatedCluster:
         return self.stack.spec
 
     def run_scaler(self, make: Callable[[], Loop]) -> Daemon:
-        """Run a daemon from now on."""
         daemon = Daemon(self, make)
         self._daemons.append(daemon)
         return daemon
 
     def submit(self, request: JobRequest) -> int:
-        """Submit a job, now."""
         job_id = self.slurm.submit(request).job_id
         self.wake()
         return job_id
 
     def declare(self, fleet: Fleet | ConvergedPool) -> None:
-        """Create the fleet's slots in Slurm."""
         slots = fleet.slots()
         self.slurm.create_slots(
             Slots(
@@ -127,10 +123,6 @@ class SimulatedCluster:
                 gres=",".join(map(str, fleet.shape.gres)),
             )
         )
-
-    def pool_doors(self) -> PoolDoors | None:
-        """Return the ways to what serves converged pools, for one daemon; none where there are no pools."""
-        return None
 
     def wake(self) -> None:
         """Something has changed that a daemon sees when it looks."""
@@ -203,17 +195,14 @@ class Daemon:
 
     @property
     def can_look(self) -> bool:
-        """Return whether it is not in the midst of a look."""
         return not self._looking
 
     def wake(self) -> None:
-        """Something has changed."""
         self._pacing.changed()
         pause = timedelta(seconds=self._cluster.speeds.look)
         self.next_look = min(self.next_look, self._cluster.clock.true + pause)
 
     def look(self) -> None:
-        """Take a turn."""
         cluster = self._cluster
         self._looking = True
         # What changes meanwhile calls for another look.
@@ -265,49 +254,34 @@ def run_time_s(request: JobRequest) -> float:
     return float(request.script.rpartition("sleep ")[2])
 
 
-#: A real daemon renews its lease all the time. Here it looks when there is something to see, once an hour at least.
-_LEASE_S: Final = 2 * 3600.0
-
-
 def simulated_scaler(
     cluster: SimulatedCluster,
     *,
     decide: Callable[[ClusterState, Memory], Decision],
     remember: Callable[[Memory, UpOutcome, datetime], Memory],
-    holder: str = "simulated",
-    slurm: SlurmClient | None = None,
-    stack: Stack | None = None,
-    machines: Infrastructure | None = None,
-    journal: LeaderJournal | None = None,
-    beside: Executor | None = None,
-    say: Callable[..., None] = lambda *_, **__: None,
-    lease_s: float = _LEASE_S,
 ) -> Loop:
-    """A daemon that was just started. Its edges are the cluster's, or such as fail in between."""
-    found_machines = machines or cluster.machines
-    found_stack = stack or cluster.stack
+    """A daemon that was just started."""
     observer = Observer(
         cluster.stack.name,
-        found_stack,
-        found_machines,
-        lambda _: slurm or cluster.slurm,
+        cluster.stack,
+        cluster.machines,
+        lambda _: cluster.slurm,
         monotonic_s=cluster.clock.monotonic_s,
-        pools=cluster.pool_doors(),
         now=cluster.clock,
     )
     return Loop(
         Dependencies(
-            holder=holder,
-            journal=journal or cluster.journal,
+            holder="simulated",
+            journal=cluster.journal,
             observer=observer,
-            stack=found_stack,
-            machines=found_machines,
+            stack=cluster.stack,
+            machines=cluster.machines,
             decide=decide,
             remember=remember,
-            beside=beside or cluster.executor,
+            beside=cluster.executor,
             now=cluster.clock,
             monotonic_s=cluster.clock.monotonic_s,
-            say=say,
-            lease_s=lease_s,
+            say=lambda *_, **__: None,
+            lease_s=LEASE_S,
         )
     )

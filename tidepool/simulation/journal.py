@@ -92,7 +92,6 @@ class MemoryJournal:
         return tuple(self._open.values())
 
     def samples(self) -> tuple[Sample, ...]:
-        """The oldest first."""
         return tuple(self._samples)
 
     def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[JobRecord, ...]:

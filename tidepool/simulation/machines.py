@@ -95,7 +95,6 @@ class SimulatedMachines:
         self._register_in(key, seconds)
 
     def settle(self) -> None:
-        """Bring the bills up to date."""
         for key, since in self._since.items():
             self._charge(key, since)
             self._since[key] = self._clock.true

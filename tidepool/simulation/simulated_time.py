@@ -15,13 +15,9 @@ from typing import Final
 
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.daemon.loop import Turn
-from tidepool.scaling.decide.pools.leave import PERSONS_STAY
-from tidepool.scaling.decide.pools.machine_status import ABANDONED_AFTER
-from tidepool.scaling.decide.pools.pod_queue import OWN_MACHINE_AFTER
 from tidepool.scaling.decide.reconcile import CONFIRMED_AFTER, STRAY_GRACE
 from tidepool.scaling.decide.remember import fleet_of
 from tidepool.scaling.decision import Decision
-from tidepool.scaling.memory import Memory
 
 
 class Clock:
@@ -53,11 +49,9 @@ class Clock:
         heappush(self._coming, (max(moment, self._now), next(self._numbers), happens))
 
     def after(self, seconds: float, happens: Callable[[], None]) -> None:
-        """Let something happen in ``seconds``."""
         self.at(self._now + timedelta(seconds=seconds), happens)
 
     def next_moment(self) -> datetime | None:
-        """When something happens next."""
         return self._coming[0][0] if self._coming else None
 
     def advance(self, moment: datetime) -> None:
@@ -94,7 +88,6 @@ class Pacing:
         self._gap_s = self._first_gap_s
 
     def changed(self) -> None:
-        """Something has changed that a look may see."""
         self._gap_s = self._first_gap_s
 
     def next_look(self, turn: Turn, spec: ClusterSpec, now: datetime) -> datetime:
@@ -110,42 +103,22 @@ class Pacing:
             most_s = min(self._gap_s, most_s)
             self._gap_s *= _GROWTH
         latest = now + timedelta(seconds=most_s)
-        moments = (
-            (*_moments(spec, turn.decision.memory, now), *_of_pools(spec, turn.decision))
-            if turn.decision
-            else ()
-        )
+        moments = self.moments(spec, turn.decision, now) if turn.decision else ()
         soonest = min((moment for moment in moments if moment > now), default=latest)
         return max(min(soonest, latest), now + timedelta(seconds=self._least_s))
 
-
-def _moments(spec: ClusterSpec, memory: Memory, now: datetime) -> Iterator[datetime]:
-    timeouts = {fleet.name: fleet.idle_timeout_s for fleet in spec.fleets}
-    for node, since in memory.idle_since.items():
-        yield since + timedelta(seconds=timeouts.get(fleet_of(node), 0))
-    yield from (launch.deadline for launch in memory.launches.values())
-    yield from memory.awaited.values()
-    yield from (since + STRAY_GRACE for since in memory.strays.values())
-    yield from (backoff.until for backoff in memory.fleet_backoffs.values())
-    yield from (backoff.until for backoff in memory.node_backoffs.values())
-    yield from (since + CONFIRMED_AFTER for since in memory.ill_since.values())
-    if any(policy.name == "schedule" for policy in spec.scaling.policies):
-        quarter = now.replace(minute=now.minute // _QUARTER * _QUARTER, second=0, microsecond=0)
-        yield quarter + timedelta(minutes=_QUARTER)
-
-
-def _of_pools(spec: ClusterSpec, decision: Decision) -> Iterator[datetime]:
-    """Yield when a machine of a pool may move, or is moved again."""
-    memory = decision.memory.pools
-    pools = {pool.name: pool for pool in spec.pools}
-    for name, since in memory.idle_since.items():
-        if pool := pools.get(fleet_of(name)):
-            yield since + timedelta(seconds=pool.idle_s)
-    for view in decision.machines.values():
-        if view.since is not None and (pool := pools.get(view.pool)):
-            yield view.since + timedelta(seconds=pool.minimum_stay_s)
-            yield view.since + PERSONS_STAY
-    yield from (backoff.until for backoff in memory.backoffs.values())
-    yield from (moving.until for moving in memory.moving.values())
-    yield from (since + ABANDONED_AFTER for since in memory.abandoned.values())
-    yield from (since + OWN_MACHINE_AFTER for since in memory.has_room_since.values())
+    def moments(self, spec: ClusterSpec, decision: Decision, now: datetime) -> Iterator[datetime]:
+        """When time alone may change what was decided."""
+        memory = decision.memory
+        timeouts = {fleet.name: fleet.idle_timeout_s for fleet in spec.fleets}
+        for node, since in memory.idle_since.items():
+            yield since + timedelta(seconds=timeouts.get(fleet_of(node), 0))
+        yield from (launch.deadline for launch in memory.launches.values())
+        yield from memory.awaited.values()
+        yield from (since + STRAY_GRACE for since in memory.strays.values())
+        yield from (backoff.until for backoff in memory.fleet_backoffs.values())
+        yield from (backoff.until for backoff in memory.node_backoffs.values())
+        yield from (since + CONFIRMED_AFTER for since in memory.ill_since.values())
+        if any(policy.name == "schedule" for policy in spec.scaling.policies):
+            quarter = now.replace(minute=now.minute // _QUARTER * _QUARTER, second=0, microsecond=0)
+            yield quarter + timedelta(minutes=_QUARTER)

@@ -44,11 +44,8 @@ class UnderWay:
 class SimulatedStack:
     """`tidepool.scaling.ports.Stack` of fleets. An `up` ends when its simulated time has gone by: ``wait`` lets it.
 
-    Args:
-        name: the stack's.
-        spec: what a person brought up last.
-        wait: lets time go by until its first argument is true, or for so many seconds.
-        overhead_s: how long an `up` takes beside its nodes.
+    ``spec`` is what a person brought up last. ``wait`` lets time go by until its first argument is true, or for so many seconds.
+    ``overhead_s`` is how long an `up` takes beside its nodes.
     """
 
     def __init__(
@@ -158,11 +155,6 @@ class SimulatedStack:
     def _key(self, node: str, location: str) -> MachineKey:
         return MachineKey(self.name, node, infrastructure=location.partition("/")[0])
 
-    def _recorded_key(self, node: str) -> MachineKey:
-        """Return the key of the machine that the state knows, as Pulumi has it: by its id."""
-        known = self.recorded[node]
-        return replace(self._key(node, known.location), machine_id=known.machine_id)
-
     def _make(self, operation: UnderWay, node: str, refresh: bool, location: str) -> None:
         key = self._key(node, location)
         known = self.recorded.get(node, Recorded())
@@ -250,7 +242,8 @@ class SimulatedStack:
         known = self.recorded.get(node)
         if known is None:
             return
-        key = self._recorded_key(node)
+        # As Pulumi has it: by its id.
+        key = replace(self._key(node, known.location), machine_id=known.machine_id)
         self._record(node, replace(known, pending=True))
         if known.membership and (refusal := self._retire(key)):
             self._settle(node, replace(known, pending=False))

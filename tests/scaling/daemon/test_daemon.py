@@ -23,7 +23,7 @@ import pytest
 
 from tests.scaling.journal.values import SPEC
 from tidepool.conversion.processes import is_gone, this_process
-from tidepool.scaling.cluster_state import PoolsState
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.daemon.daemon import ADDRESS_FILE, Daemon, Listen, NoAddress
 from tidepool.scaling.daemon.events import Voice
 from tidepool.scaling.daemon.health import notify
@@ -223,7 +223,7 @@ def test_machines_of_pools_and_pods_that_wait_are_counted(made: Make) -> None:
     }
     pods = {"default/web": WaitingPod("default/web", "coming", "shared-3 is on its way to Kubernetes")}
     told = StackOutputs("1", SPEC, {}, {}, {})
-    seen = Observation(told, SPEC, (), (), (), (), (), {}, PoolsState(), {}, {})
+    seen = Observation(told, ClusterState(NOW, SPEC, (), ()), {}, {})
     decision = Decision(NOW, (), {}, {}, {}, Memory(), waiting_pods=pods, machines=machines)
     scene = made(Turn("leads", 0.01, "", seen, decision))
     move = Convert("shared", ("shared-3",), "kubernetes", "pod default/web needs it", pods=("default/web",))

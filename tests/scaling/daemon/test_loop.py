@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.machines import FaultyCluster, FaultyDaemon
+from tests.simulation.machines import FaultyCluster, FaultyDaemon, faulty_scaler
 from tidepool.clients.slurm import ControllerDown, JobRequest, JobState
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
@@ -18,7 +18,7 @@ from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Drain, Launch, Remove
 from tidepool.scaling.ports import Intent, JournalError, NotUp, Pause
-from tidepool.simulation.cluster import Speeds, simulated_scaler, sleeping
+from tidepool.simulation.cluster import Speeds, sleeping
 
 IDLE_S = 30
 LEASE_S = 10.0
@@ -58,7 +58,7 @@ class Scene:
         def say(name: str, **_: Any) -> None:
             self.said.append((holder, name))
 
-        return simulated_scaler(
+        return faulty_scaler(
             self.cluster, decide=decide, remember=remember, holder=holder, say=say, lease_s=LEASE_S
         )
 

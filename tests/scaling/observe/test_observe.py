@@ -139,7 +139,7 @@ def test_a_queue_that_changes_has_the_nodes_looked_at() -> None:
     scene.look(is_active=False)
     assert "nodes" not in scene.asked
     scene.slurm.submit(JobRequest("#!/bin/sh\n"))
-    assert len(scene.look(is_active=False).jobs) == 1
+    assert len(scene.look(is_active=False).seen.jobs) == 1
     assert "nodes" in scene.asked
 
 
@@ -147,9 +147,9 @@ def test_what_was_changed_is_looked_at_again() -> None:
     scene = Scene()
     scene.look(is_active=False)
     scene.slurm.boot("cpu-1")
-    assert scene.look(is_active=False).nodes[0].state.is_slot
+    assert scene.look(is_active=False).seen.nodes[0].state.is_slot
     scene.observer.expect()
-    assert not scene.look(is_active=False).nodes[0].state.is_slot
+    assert not scene.look(is_active=False).seen.nodes[0].state.is_slot
 
 
 # What is not believed
@@ -157,14 +157,14 @@ def test_what_was_changed_is_looked_at_again() -> None:
 
 def test_nodes_that_are_told_of_no_more_are_asked_for_again_until_it_is_certain() -> None:
     scene = Scene()
-    before = scene.look().nodes
+    before = scene.look().seen.nodes
     scene.answers["nodes"] = [(), before[:2], before]
     for _ in range(2):
         scene.observer.expect()
         with pytest.raises(Unseen, match=r"not of .*cpu-"):
             scene.look()
     scene.observer.expect()
-    assert scene.look().nodes == before
+    assert scene.look().seen.nodes == before
     # A controller that lost them for good says so each time.
     scene.slurm.delete_nodes("cpu-[3-4]")
     for _ in range(3):
@@ -172,7 +172,7 @@ def test_nodes_that_are_told_of_no_more_are_asked_for_again_until_it_is_certain(
         with pytest.raises(Unseen):
             scene.look()
     scene.observer.expect()
-    assert len(scene.look().nodes) == 2
+    assert len(scene.look().seen.nodes) == 2
 
 
 def test_a_person_may_take_slots_away() -> None:
@@ -180,19 +180,19 @@ def test_a_person_may_take_slots_away() -> None:
     scene.look()
     scene.slurm.delete_nodes("cpu-[3-4]")
     scene.stack.told = replace(scene.stack.told, version="2")
-    assert len(scene.look().nodes) == 2
+    assert len(scene.look().seen.nodes) == 2
 
 
 def test_no_jobs_where_processors_are_allocated_is_not_believed_at_once() -> None:
     scene = Scene()
     scene.slurm.boot("cpu-1")
     scene.slurm.submit(JobRequest("#!/bin/sh\n"))
-    jobs = scene.look().jobs
+    jobs = scene.look().seen.jobs
     scene.answers["jobs"] = [()] * 4
     for _ in range(2):
         with pytest.raises(Unseen, match="tells of no job"):
             scene.look()
-    assert scene.look().jobs == jobs
+    assert scene.look().seen.jobs == jobs
 
 
 def test_the_end_of_the_last_job_is_believed_at_once() -> None:
@@ -201,7 +201,7 @@ def test_the_end_of_the_last_job_is_believed_at_once() -> None:
     job = scene.slurm.submit(JobRequest("#!/bin/sh\n")).job_id
     scene.look()
     scene.slurm.finish(job)
-    assert scene.look(is_active=False).jobs == ()
+    assert scene.look(is_active=False).seen.jobs == ()
 
 
 # What fails
@@ -215,17 +215,17 @@ def test_without_an_answer_of_slurms_there_is_nothing_to_decide_on() -> None:
         scene.look()
     assert not error.value.is_down
     scene.slurm.controller = "up"
-    assert len(scene.look().nodes) == 4
+    assert len(scene.look().seen.nodes) == 4
 
 
 def test_a_stack_that_cannot_be_read_is_unknown_and_no_empty_one() -> None:
     scene = Scene()
-    assert scene.look().recorded == {"cpu-1": Recorded(machine=True)}
+    assert scene.look().seen.recorded == {"cpu-1": Recorded(machine=True)}
     scene.stack.error = StackError("half of it is there")
     scene.now_s += 10
-    seen = scene.look()
-    assert seen.recorded is None
-    assert seen.complaints == {"stack": "half of it is there"}
+    found = scene.look()
+    assert found.seen.recorded is None
+    assert found.complaints == {"stack": "half of it is there"}
     scene.stack.error = None
     scene.now_s += 10
     assert scene.look().complaints == {}
@@ -249,14 +249,14 @@ def test_machines_that_cannot_be_listed_are_unknown_and_not_gone() -> None:
     for name in ("cpu-1", "login-1", "ctl"):
         key = MachineKey("dev", name)
         scene.machines.create(MachineRequest(key, IPv4Address("10.77.1.1"), 1, 64, "image", "boot"))
-    listed = scene.look().machines
+    listed = scene.look().seen.machines
     assert listed is not None
     assert [each.key.node for each in listed] == ["cpu-1"]
     scene.machines.fail(Transient("too many requests"))
     scene.observer.expect()
-    seen = scene.look()
-    assert seen.machines is None
-    assert seen.complaints == {"machines": "too many requests"}
+    found = scene.look()
+    assert found.seen.machines is None
+    assert found.complaints == {"machines": "too many requests"}
 
 
 def test_a_fresh_look_is_not_from_before() -> None:
@@ -291,19 +291,19 @@ def test_policies_follow_the_file_and_mistakes_change_nothing(tmp_path: Path) ->
 
     write(Scaling(boot_timeout_s=7))
     scene = Scene(policies=PoliciesFile(file, read, (ValueError,)))
-    assert scene.look().spec.scaling.boot_timeout_s == 7
-    assert scene.look().spec.fleets == SPEC.fleets
+    assert scene.look().seen.spec.scaling.boot_timeout_s == 7
+    assert scene.look().seen.spec.fleets == SPEC.fleets
     write(ValueError("policies: there is no policy queu; nodes: at least 1"))
-    seen = scene.look()
-    assert seen.spec.scaling.boot_timeout_s == 7
-    assert "queu; nodes: at least 1" in seen.complaints["policies"]
+    found = scene.look()
+    assert found.seen.spec.scaling.boot_timeout_s == 7
+    assert "queu; nodes: at least 1" in found.complaints["policies"]
     # Right by itself, and not for the fleets that were brought up.
     write(Scaling(policies=(Queue(), Warm(name="warm", fleet="gpu", nodes=1))))
-    seen = scene.look()
-    assert seen.spec == SPEC
-    assert "gpu" in seen.complaints["policies"]
+    found = scene.look()
+    assert found.seen.spec == SPEC
+    assert "gpu" in found.complaints["policies"]
     write(Scaling(boot_timeout_s=9))
-    assert scene.look().spec.scaling.boot_timeout_s == 9
+    assert scene.look().seen.spec.scaling.boot_timeout_s == 9
     assert scene.look().complaints == {}
     file.unlink()
-    assert scene.look().spec.scaling.boot_timeout_s == 9
+    assert scene.look().seen.spec.scaling.boot_timeout_s == 9

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
@@ -12,22 +11,38 @@ from hypothesis import strategies as st
 
 from tidepool.clients.slurm import Node, NodeState
 from tidepool.cluster.hostlist import HostSet
-from tidepool.infrastructures import Machine
+from tidepool.cluster.spec_reading import read_spec
+from tidepool.scaling.cluster_state import ClusterState, Recorded
 from tidepool.scaling.power.spool import PowerDemand, Request, power_demand
 
 UP, DOWN = frozenset({"cpu-1"}), frozenset({"cpu-1"})
 NOBODY: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class Look:
-    nodes: tuple[Node, ...]
-    recorded: Mapping[str, Any] | None = None
-    machines: tuple[Machine, ...] | None = None
+SPEC = read_spec(
+    {
+        "name": "dev",
+        "network": "10.99.0.0/16",
+        "fleets": [
+            {"name": "cpu", "subnet": "10.99.1.0/24", "max_nodes": 4, "shape": {"cpus": 2, "memory": "4GiB"}}
+        ],
+        "partitions": [{"name": "main", "default": True}],
+    }
+)
 
 
-def look(state: str, *recorded: str) -> Look:
-    return Look((Node("cpu-1", NodeState.parse(state)),), dict.fromkeys(recorded))
+def seen(*nodes: Node, recorded: Collection[str] = ()) -> ClusterState:
+    return ClusterState(
+        datetime(2026, 1, 5, tzinfo=UTC),
+        SPEC,
+        nodes,
+        (),
+        recorded=dict.fromkeys(recorded, Recorded(machine=True)),
+    )
+
+
+def look(state: str, *recorded: str) -> ClusterState:
+    return seen(Node("cpu-1", NodeState.parse(state)), recorded=recorded)
 
 
 def call(what: str, nodes: str = "cpu-1") -> Request:
@@ -88,8 +103,8 @@ def test_no_node_is_asked_for_and_given_back_and_none_is_unheard_of(
 ) -> None:
     nodes = tuple(Node(f"cpu-{n}", NodeState.parse(state)) for n, state in enumerate(states, 1))
     before = PowerDemand(up, down)
-    requests = power_demand(before, Look(nodes), {}, [call(*each) for each in calls])
+    requests = power_demand(before, seen(*nodes), {}, [call(*each) for each in calls])
     assert not requests.up & requests.down
     assert requests.up | requests.down <= {node.name for node in nodes}
     # Said twice, as after a kill between the journal and the folder of requests.
-    assert power_demand(requests, Look(nodes), {}, [call(*each) for each in calls]) == requests
+    assert power_demand(requests, seen(*nodes), {}, [call(*each) for each in calls]) == requests

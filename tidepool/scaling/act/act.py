@@ -93,13 +93,7 @@ class Batch:
     @property
     def kept(self) -> frozenset[str]:
         """Nodes that were to go, and stay."""
-        return frozenset(
-            name
-            for intent in self.intents
-            if isinstance(intent.action, Remove)
-            for name in intent.action.nodes
-            if name in self.overtaken
-        )
+        return nodes_of(self.intents, Remove) & self.overtaken.keys()
 
 
 class Hands:
@@ -135,12 +129,16 @@ class Hands:
             match intent.action:
                 case Drain():
                     ended.append(self._drain(intent, intent.action, memory, was_idle))
-                case Undrain():
-                    ended.append(self._undrain(intent, intent.action))
+                case Undrain(nodes=nodes):
+                    recheck, order = self._observer.recheck(nodes), self._observer.slurm.undrain
+                    wrong = {name: wrong_undrain(recheck, name) for name in nodes}
+                    ended.append(self._ordered(intent, wrong, order))
                 case PowerFailed():
                     ended.append(self._power_failed(intent, intent.action))
-                case ReleaseSlot():
-                    ended.append(self._release_slot(intent, intent.action))
+                case ReleaseSlot(nodes=nodes):
+                    recheck = self._observer.recheck(nodes, machines=True)
+                    wrong = {name: wrong_release_slot(recheck, name) for name in nodes}
+                    ended.append(self._ordered(intent, wrong, self._observer.slurm.to_future))
                 case DeleteOrphan():
                     ended.append(self._delete_orphan(intent, intent.action))
         if ended:
@@ -153,13 +151,9 @@ class Hands:
         Raises:
             Unseen: it cannot be looked at once more.
         """
-        removed = {
-            name for intent in intents if isinstance(intent.action, Remove) for name in intent.action.nodes
-        }
-        repaired = {
-            name for intent in intents if isinstance(intent.action, Repair) for name in intent.action.nodes
-        }
-        recheck = self._observer.recheck(removed | repaired, machines=True) if removed | repaired else None
+        repaired = nodes_of(intents, Repair)
+        looked_at = nodes_of(intents, Remove) | repaired
+        recheck = self._observer.recheck(looked_at, machines=True) if looked_at else None
         nodes: dict[str, str] = {}
         overtaken: dict[str, str] = {}
         for intent in intents:
@@ -175,7 +169,7 @@ class Hands:
                     overtaken[name] = wrong
                 else:
                     nodes[name] = action.fleet
-        return Batch(tuple(intents), nodes, frozenset(repaired & nodes.keys()), overtaken)
+        return Batch(tuple(intents), nodes, repaired & nodes.keys(), overtaken)
 
     # One by one
 
@@ -193,24 +187,12 @@ class Hands:
             failed |= _for_each(names, lambda hosts, why=reason: slurm.drain(hosts, why))  # type: ignore[misc]
         return self._ended(intent, action.nodes, wrong, failed)
 
-    def _undrain(self, intent: Intent, action: Undrain) -> Intent:
-        recheck = self._observer.recheck(action.nodes)
-        wrong = {name: wrong_undrain(recheck, name) for name in action.nodes}
-        right = [name for name in action.nodes if not wrong[name]]
-        return self._ended(intent, action.nodes, wrong, _for_each(right, self._observer.slurm.undrain))
-
     def _power_failed(self, intent: Intent, action: PowerFailed) -> Intent:
         slurm, reason = self._observer.slurm, _as_ours(action.reason)
         # First DOWN, which puts their jobs back into the queue: one that powers up is not powered down before its time.
         failed = _for_each(action.nodes, lambda hosts: slurm.down(hosts, reason))
         failed |= _for_each([name for name in action.nodes if name not in failed], slurm.power_down)
         return self._ended(intent, action.nodes, {}, failed)
-
-    def _release_slot(self, intent: Intent, action: ReleaseSlot) -> Intent:
-        recheck = self._observer.recheck(action.nodes, machines=True)
-        wrong = {name: wrong_release_slot(recheck, name) for name in action.nodes}
-        right = [name for name in action.nodes if not wrong[name]]
-        return self._ended(intent, action.nodes, wrong, _for_each(right, self._observer.slurm.to_future))
 
     def _delete_orphan(self, intent: Intent, action: DeleteOrphan) -> Intent:
         key = action.machine
@@ -223,6 +205,10 @@ class Hands:
             return self._ended(intent, (key.node,), {}, {key.node: str(error)})
         return self._ended(intent, (key.node,), {}, {})
 
+    def _ordered(self, intent: Intent, wrong: Mapping[str, str], order: Callable[[str], object]) -> Intent:
+        right = [name for name, why in wrong.items() if not why]
+        return self._ended(intent, tuple(wrong), wrong, _for_each(right, order))
+
     def _ended(
         self, intent: Intent, nodes: Sequence[str], wrong: Mapping[str, str], failed: Mapping[str, str]
     ) -> Intent:
@@ -234,7 +220,7 @@ def is_for_the_stack(intent: Intent) -> bool:
     return isinstance(intent.action, StackAction)
 
 
-def nodes_of(intents: Iterable[Intent], kind: type[Launch] | type[Remove] | None = None) -> frozenset[str]:
+def nodes_of(intents: Iterable[Intent], kind: type[Launch | Remove | Repair] | None = None) -> frozenset[str]:
     """The nodes of those intents that are an `up`'s, or are of that kind."""
     return frozenset(
         name

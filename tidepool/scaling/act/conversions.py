@@ -13,7 +13,7 @@ from typing import Final
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.roles import Role
 from tidepool.conversion.ports import ConversionError, NotOrdered
-from tidepool.conversion.record import Conversion, Order
+from tidepool.conversion.record import Order
 from tidepool.scaling.act.validity import wrong_convert
 from tidepool.scaling.cluster_state import RecordedRole
 from tidepool.scaling.decision import Convert
@@ -41,7 +41,6 @@ class Moves:
     overtaken: Mapping[str, str]
 
     def without(self, overtaken: Mapping[str, str]) -> Moves:
-        """Without those that turned out to be left."""
         return replace(
             self,
             nodes={name: pool for name, pool in self.nodes.items() if name not in overtaken},
@@ -72,7 +71,6 @@ class Conversions:
         recheck = self._observer.recheck_pools([name for action in actions for name in action.nodes], since_s)
         if recheck is None:
             return None
-        found = Moves(tuple(intents), {}, {}, frozenset(), {})
         nodes: dict[str, str] = {}
         to: dict[str, Role] = {}
         overtaken: dict[str, str] = {}
@@ -82,8 +80,8 @@ class Conversions:
                     overtaken[name] = wrong
                 else:
                     nodes[name], to[name] = action.pool, action.to
-        repaired = {name for action in actions if action.repairs for name in action.nodes if name in nodes}
-        return replace(found, nodes=nodes, to=to, refresh=frozenset(repaired), overtaken=overtaken), recheck
+        repaired = frozenset(name for action in actions if action.repairs for name in action.nodes)
+        return Moves(tuple(intents), nodes, to, repaired & nodes.keys(), overtaken), recheck
 
     def order(self, moves: Moves, recheck: PoolsRecheck) -> Moves:
         """Write the orders down; without those that somebody else was quicker with.
@@ -102,10 +100,14 @@ class Conversions:
                     or not self._needs_order(action, name, recheck)
                 ):
                     continue
+                order = Order(
+                    name, action.pool, action.to, self._now(), US, action.reason, deadline_s=DEADLINE_S
+                )
+                record = recheck.recorded.get(name)
+                # What was begun left it with no role.
+                leaves = record.role if record is not None and not action.repairs else None
                 try:
-                    self._observer.conversions.order(
-                        self._order(name, action), self._leaves(action, recheck.recorded.get(name))
-                    )
+                    self._observer.conversions.order(order, leaves)
                 except NotOrdered as error:
                     refused[name] = str(error)
                 except ConversionError as error:
@@ -126,7 +128,7 @@ class Conversions:
         """Not where one stands there already, or where a look at the machine is enough."""
         under_way = recheck.under_way.get(name)
         if under_way is not None:
-            return not _is_same(under_way, action)
+            return under_way.order.to != action.to
         record = recheck.recorded.get(name)
         return record is None or not (
             action.repairs and record.role != action.to and self._is_done(name, action)
@@ -135,14 +137,6 @@ class Conversions:
     def _is_done(self, name: str, action: Convert) -> bool:
         last = next(iter(self._observer.conversions.conversions(node=name, limit=1)), None)
         return last is not None and last.phase == "done" and last.order.to == action.to
-
-    def _order(self, name: str, action: Convert) -> Order:
-        reason = action.reason
-        return Order(name, action.pool, action.to, self._now(), US, reason, deadline_s=DEADLINE_S)
-
-    def _leaves(self, action: Convert, record: RecordedRole | None) -> Role | None:
-        """The role that it has; None where what was begun left it with none."""
-        return record.role if record is not None and not action.repairs else None
 
 
 def serving(recorded: Mapping[str, RecordedRole], moves: Moves) -> dict[str, HostSet]:
@@ -156,7 +150,3 @@ def serving(recorded: Mapping[str, RecordedRole], moves: Moves) -> dict[str, Hos
         ]
         found[pool] = HostSet.from_names(names)
     return found
-
-
-def _is_same(under_way: Conversion, action: Convert) -> bool:
-    return under_way.order.to == action.to

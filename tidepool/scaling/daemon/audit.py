@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from tidepool.clients.slurm import Job, JobState
+from tidepool.clients.slurm import JobState
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.ports import JobRecord, LeaderJournal, Lease, Sample, Trouble
@@ -109,15 +109,11 @@ class Audit:
                 continue
             seen = self._running.get(job.job_id)
             if seen is None or seen.started != job.start_time:
-                seen = _record_of(job, state.at)
+                request = {name: getattr(job, name) for name in _ASKED}
+                seen = JobRecord(job.job_id, job.submit_time or state.at, job.start_time, None, request)
                 new.append(seen)
             running[job.job_id] = seen
         gone = [replace(seen, ended=state.at) for id, seen in self._running.items() if id not in running]
         if new or gone:
             self._journal.saw(lease, [*gone, *new])
         self._running = running
-
-
-def _record_of(job: Job, at: datetime) -> JobRecord:
-    request = {name: getattr(job, name) for name in _ASKED}
-    return JobRecord(job.job_id, job.submit_time or at, job.start_time, None, request)

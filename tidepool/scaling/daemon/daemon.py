@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.scaling.daemon.events import Voice
-from tidepool.scaling.daemon.health import HealthServer, Pages, notify
+from tidepool.scaling.daemon.health import HealthServer, notify
 from tidepool.scaling.daemon.loop import Loop, Turn
 
 #: At rest it is searched after so long; at work, where no turn waits for long, after so much more.
@@ -30,7 +30,6 @@ class Garbage:
     """Searches when `between_turns` says so, and not by itself."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        """Python searches no more by itself."""
         gc.disable()
         self._monotonic_s = monotonic_s
         self._searched_at_s = monotonic_s()
@@ -43,7 +42,6 @@ class Garbage:
             self._searched_at_s = self._monotonic_s()
 
     def close(self) -> None:
-        """Python searches by itself again."""
         gc.enable()
 
 
@@ -101,7 +99,7 @@ class Daemon:
         server = None
         if listen is not None:
             try:
-                server = HealthServer(listen.host, listen.port, Pages(self.health, self._voice.metrics.text))
+                server = HealthServer(listen.host, listen.port, self.health, self._voice.metrics.text)
             except OSError as error:
                 raise NoAddress(error.strerror or str(error)) from error
             self._address = {"host": listen.host, "port": server.port, "pid": os.getpid()}
@@ -137,7 +135,6 @@ class Daemon:
             beside.shutdown(wait=False)
 
     def once(self) -> Turn:
-        """One turn, told."""
         turn = self._loop.turn()
         self._last, self._last_at = turn, datetime.now(UTC)
         self._voice.metrics.turned(turn, self._last_at)

@@ -194,7 +194,6 @@ class Metrics:
         return generate_latest(self.registry)
 
     def said(self, name: str, said: dict[str, Any]) -> None:
-        """Count an event."""
         match name, said:
             case "intends", {"intent": Intent(action=Launch() as launch)}:
                 self._launches.labels(launch.fleet).inc(len(launch.nodes))
@@ -212,7 +211,6 @@ class Metrics:
                 self._decision.observe(took_s)
 
     def turned(self, turn: Turn, at: datetime) -> None:
-        """Show what a turn saw."""
         for role in _ROLES:
             self._role.labels(role).set(role == turn.role)
         self._turned.set(at.timestamp())
@@ -223,7 +221,7 @@ class Metrics:
         decision = turn.decision
         waiting = decision.waiting if decision else {}
         jobs: Counter[tuple[str, str]] = Counter()
-        for job in turn.observation.jobs:
+        for job in turn.observation.seen.jobs:
             if job.state is JobState.PENDING:
                 standing = waiting[job.job_id].standing if job.job_id in waiting else "unknown"
                 jobs["pending", standing] += job.size
@@ -236,14 +234,14 @@ class Metrics:
         if decision is None:
             return
         nodes: Counter[tuple[str, str]] = Counter()
-        for fleet in turn.observation.spec.fleets:
+        for fleet in turn.observation.seen.spec.fleets:
             nodes.update({(fleet.name, phase): 0 for phase in Phase if phase is not Phase.ABSENT})
         for name, view in decision.nodes.items():
             nodes[name.rpartition("-")[0], view.phase] += 1
         self._nodes.clear()
         for place, count in nodes.items():
             self._nodes.labels(*place).set(count)
-        self._show_pools(turn.observation.spec.pools, decision)
+        self._show_pools(turn.observation.seen.spec.pools, decision)
         self._cost.set(decision.cost.usd_per_hour)
         self._month.set(decision.cost.month_usd)
         self._projected.set(decision.cost.month_projected_usd)
@@ -275,7 +273,6 @@ class Voice:
         self._file.setFormatter(Formatter("%(message)s"))
 
     def say(self, name: str, **said: Any) -> None:
-        """Tell of an event."""
         at = self._now()
         with self._lock:
             self.metrics.said(name, said)
@@ -294,5 +291,4 @@ class Voice:
         self._file.emit(record)
 
     def close(self) -> None:
-        """Say no more."""
         self._file.close()

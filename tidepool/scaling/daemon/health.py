@@ -6,7 +6,6 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -26,64 +25,53 @@ def notify(environment: Mapping[str, str], *lines: str) -> None:
             return
 
 
-Health = Callable[[], tuple[bool, Mapping[str, Any]]]
+class HealthServer(ThreadingHTTPServer):
+    """Serves pages on ``host`` and ``port`` (0: any that is free), from a thread of its own.
 
+    ``health`` gives whether all is well, with a document that says how; ``metrics`` the metrics as text.
+    """
 
-@dataclass(frozen=True, slots=True)
-class Pages:
-    """Pages of health: whether all is well, with a document that says how; and the metrics as text."""
-
-    health: Health
-    metrics: Callable[[], bytes]
-
-
-class HealthServer:
-    """Serves `Pages` on ``host`` and ``port`` (0: any that is free), from a thread of its own."""
-
-    def __init__(self, host: str, port: int, pages: Pages) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        health: Callable[[], tuple[bool, Mapping[str, Any]]],
+        metrics: Callable[[], bytes],
+    ) -> None:
         """Begin to serve.
 
         Raises:
             OSError: the address is not to be had.
         """
-        self._server = _Server((host, port), pages)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.5,), daemon=True)
+        super().__init__((host, port), _Request)
+        self.health, self.metrics = health, metrics
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.5,), daemon=True)
         self._thread.start()
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
-        return int(self._server.server_address[1])
+        return int(self.server_address[1])
 
     def close(self) -> None:
-        """Serve no more."""
-        self._server.shutdown()
-        self._server.server_close()
+        self.shutdown()
+        self.server_close()
         self._thread.join()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], pages: Pages) -> None:
-        self.pages = pages
-        super().__init__(address, _Request)
-
-
 class _Request(BaseHTTPRequestHandler):
-    server: _Server
+    server: HealthServer
     #: Whoever connects and says nothing is not waited for.
     timeout = 5
 
     def do_GET(self) -> None:
         match self.path.partition("?")[0]:
             case "/healthz":
-                is_well, document = self.server.pages.health()
+                is_well, document = self.server.health()
                 self._answer(
                     200 if is_well else 503, "application/json", json.dumps(document).encode() + b"\n"
                 )
             case "/metrics":
-                self._answer(200, "text/plain; version=0.0.4; charset=utf-8", self.server.pages.metrics())
+                self._answer(200, "text/plain; version=0.0.4; charset=utf-8", self.server.metrics())
             case _:
                 self._answer(404, "text/plain; charset=utf-8", b"there are /healthz and /metrics\n")
 

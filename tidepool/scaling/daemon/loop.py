@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final, Literal
 
 from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.act.act import Hands, adopted, is_for_the_stack, nodes_of
@@ -35,6 +37,7 @@ _PAUSED: Final = PollInterval(0.02, 1, 10)
 _DECIDE: Final = {True: PollInterval(0.1, 0.2, 5), False: PollInterval(0.01, 1, 10)}
 #: For how long after a change others are awaited.
 _STIR_S: Final = 5.0
+_NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
 _HOLD_STILL_S: Final = (0.5, 10.0)
 _KEEP_S: Final = 10.0
 
@@ -61,7 +64,11 @@ class Loop:
             dependencies.observer, dependencies.stack, dependencies.machines, dependencies.now, self._may_act
         )
         self._operations = Operations(
-            dependencies, self._hands, self._may_act, self._write_kept_at_once, self._tell_ended
+            dependencies,
+            self._hands,
+            self._may_act,
+            partial(self._write_kept, at_once=True),
+            self._tell_ended,
         )
         self._audit = Audit(dependencies.journal, dependencies.monotonic_s)
         self._lease: Lease | None = None
@@ -72,7 +79,7 @@ class Loop:
         self._failures = 0
         #: Why something could not be written down, until a whole turn could be.
         self._unwritten = ""
-        self._decided_for: tuple[Any, ...] | None = None
+        self._decided_for: ClusterState | None = None
         self._decided_at_s = float("-inf")
         self._changed_at_s = float("-inf")
         self._decide_cost_s = 0.0
@@ -81,7 +88,6 @@ class Loop:
         self._power_requests = PowerRequests(dependencies.open_requests, dependencies.say)
 
     def turn(self) -> Turn:
-        """Look, decide and act, once."""
         try:
             if not self._leads():
                 return self._waits_for_lease()
@@ -106,7 +112,6 @@ class Loop:
 
     @property
     def is_at_work(self) -> bool:
-        """Return whether an `up` is running."""
         return self._state is not None and self._state.running is not None
 
     def finish(self) -> None:
@@ -244,7 +249,7 @@ class Loop:
         observation = dependencies.observer.look(is_active=self._is_active, reads_stack=state.running is None)
         self._is_down = False
         self._adopt(state, observation)
-        if observation.spec.scaling.mode == "power_save":
+        if observation.seen.spec.scaling.mode == "power_save":
             self._hear(state, observation)
         cluster = self._cluster_state(state, observation)
         if paused is not None:
@@ -280,8 +285,9 @@ class Loop:
         )
 
     def _cluster_state(self, state: State, observation: Observation) -> ClusterState:
-        return observation.cluster_state(
-            self._dependencies.now(),
+        return replace(
+            observation.seen,
+            at=self._dependencies.now(),
             desired=state.desired,
             under_way=nodes_of(self._open(state)),
             power_up=state.power_up,
@@ -294,14 +300,15 @@ class Loop:
 
     def _adopt(self, state: State, observation: Observation) -> None:
         """Take over what a person did to the stack since it was read last."""
-        if observation.told.version == state.version or observation.recorded is None:
+        recorded = observation.seen.recorded
+        if observation.told.version == state.version or recorded is None:
             return
         state.version = observation.told.version
         doing = self._open(state)
         desired = adopted(
             state.desired,
             observation.told.fleets,
-            observation.recorded,
+            recorded,
             nodes_of(doing, Launch),
             nodes_of(doing, Remove),
         )
@@ -317,7 +324,8 @@ class Loop:
     def _hear(self, state: State, observation: Observation) -> None:
         """Take note of what Slurm's power saving asks for: in the journal, and only then where it was asked."""
         calls = self._power_requests.calls(observation.told.controller)
-        now = power_demand(PowerDemand(state.power_up, state.power_down), observation, state.desired, calls)
+        before = PowerDemand(state.power_up, state.power_down)
+        now = power_demand(before, observation.seen, state.desired, calls)
         if (now.up, now.down) != (state.power_up, state.power_down):
             state.power_up, state.power_down = now.up, now.down
             self._write_kept(state, at_once=True)
@@ -346,21 +354,8 @@ class Loop:
 
     def _decided(self, state: State, cluster: ClusterState) -> Decision | None:
         """A decision, where something was seen to change, or enough time has gone by."""
-        made_of = (
-            cluster.spec,
-            cluster.nodes,
-            cluster.jobs,
-            cluster.partitions,
-            cluster.reservations,
-            cluster.machines,
-            cluster.silent,
-            cluster.recorded,
-            cluster.desired,
-            cluster.under_way,
-            cluster.power_up,
-            cluster.power_down,
-            cluster.pools,
-        )
+        # Time alone is no change, nor is another image, which no machine is remade for.
+        made_of = replace(cluster, at=_NO_TIME, images={})
         now_s = self._dependencies.monotonic_s()
         wait_s = _DECIDE[self._is_active].interval_s(self._decide_cost_s)
         if made_of != self._decided_for:
@@ -376,7 +371,6 @@ class Loop:
         return decision
 
     def _take(self, state: State, cluster: ClusterState, decision: Decision) -> None:
-        """Write the decision down, and act on it."""
         assert self._lease is not None
         intents = self._dependencies.journal.decided(self._lease, cluster, state.memory, decision)
         state.memory, state.desired = decision.memory, decision.desired
@@ -415,9 +409,6 @@ class Loop:
             self._dependencies.say("ended", intent=intent)
 
     # What is kept
-
-    def _write_kept_at_once(self, state: State) -> None:
-        self._write_kept(state, at_once=True)
 
     def _write_kept(self, state: State, *, at_once: bool = False) -> None:
         now_s = self._dependencies.monotonic_s()

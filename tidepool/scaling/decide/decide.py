@@ -23,7 +23,7 @@ from tidepool.scaling.decide.grow import Growth, grow
 from tidepool.scaling.decide.limits import Limits, limits
 from tidepool.scaling.decide.node_status import NodeAction, without_mark
 from tidepool.scaling.decide.plan import NewNodes, Plan, Step
-from tidepool.scaling.decide.policies import Wants, wants
+from tidepool.scaling.decide.policies import wants
 from tidepool.scaling.decide.pools.converge import Convergence
 from tidepool.scaling.decide.pools.machine_status import apart
 from tidepool.scaling.decide.power_save import follow, joins, powered_up
@@ -68,7 +68,8 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
     else:
         outlook, left = serve(outlook, wanted, left, (), spare=False)
         known = replace(known, launches=outlook.plan.memory.launches)
-        growth = _grown(outlook, whole, known, _for_jobs(left, wanted), pools, wanted.horizon_s)
+        for_jobs = left if wanted.serves_jobs else replace(left, closed=_NO_POLICY)
+        growth = _grown(outlook, whole, known, for_jobs, pools, wanted.horizon_s)
         waiting = growth.waiting
         outlook, left = _with_growth(outlook, growth, left, pools)
         needed = growth.needed.union(*(launch.nodes for launch in growth.launches))
@@ -105,7 +106,7 @@ def _grown(
     # As fleets' nodes are desired since the look.
     seen = replace(outlook.state, nodes=whole.nodes)
     phases = {**outlook.phases(), **pools.phases()}
-    return grow(seen, memory, phases, left, horizon_s=horizon_s, spare=pools.spare())
+    return grow(seen, memory, phases, left, horizon_s=horizon_s, spare=pools.to_slurm)
 
 
 def _put_right(state: ClusterState, memory: Memory) -> tuple[ClusterState, Reconciled]:
@@ -137,10 +138,6 @@ def _put_right(state: ClusterState, memory: Memory) -> tuple[ClusterState, Recon
     }
     state = replace(state, desired=FrozenDict(desired))
     return state, reconcile(state, memory)
-
-
-def _for_jobs(left: Limits, wanted: Wants) -> Limits:
-    return left if wanted.serves_jobs else replace(left, closed=_NO_POLICY)
 
 
 def _with_growth(

@@ -154,7 +154,7 @@ def shrink(outlook: Outlook, wants: Wants, needed: Collection[str]) -> tuple[lis
 def _drain_excess(outlook: Outlook) -> Iterator[Step]:
     for entry in outlook.reconciled.entries.values():
         why = outlook.excess.get(entry.name)
-        if why is not None and _may_be_drained(entry):
+        if why is not None and entry.action is NodeAction.SERVE:
             yield Step(Drain, entry.fleet, entry.name, why)
 
 
@@ -164,7 +164,8 @@ def _drain_idle(
     """Return the drains of a fleet's nodes that were idle for long enough, as far as floors let; why others stay."""
     state, plan = outlook.state, outlook.plan
     idle_since = plan.memory.idle_since
-    timeout = timedelta(seconds=_idle_timeout_s(outlook, fleet))
+    timeouts_s = {each.name: each.idle_timeout_s for each in state.spec.fleets}
+    timeout = timedelta(seconds=timeouts_s.get(fleet, 0))
     idle = [
         entry
         for entry in outlook.reconciled.entries.values()
@@ -180,7 +181,7 @@ def _drain_idle(
         seconds = f"{idle_for.total_seconds():.0f} s"
         if entry.name in needed:
             yield entry.name, "idle; a job that waits will run on it"
-        elif entry.name in plan.undrained or not _may_be_drained(entry):
+        elif entry.name in plan.undrained or entry.action is not NodeAction.SERVE:
             yield entry.name, f"idle for {seconds}: {entry.why}"
         elif above_least <= 0 and least is not None:
             yield entry.name, f"idle for {seconds}; it stays: {least.reason}"
@@ -195,14 +196,6 @@ def _drain_idle(
             yield Step(Drain, fleet, entry.name, f"idle for {timeout.total_seconds():.0f} s{older}")
             above_least -= 1
             above_spare -= 1
-
-
-def _may_be_drained(entry: Entry) -> bool:
-    return entry.action is NodeAction.SERVE
-
-
-def _idle_timeout_s(outlook: Outlook, fleet: str) -> int:
-    return next((each.idle_timeout_s for each in outlook.state.spec.fleets if each.name == fleet), 0)
 
 
 def _remove_drained(outlook: Outlook) -> Iterator[Step]:

@@ -25,7 +25,6 @@ class Limits:
 
     spec: ClusterSpec
     at: datetime
-    memory: Memory
     #: By fleet: how many nodes are there, coming or going; and the capacities that are left beside them.
     present: Mapping[str, int]
     capacities: Mapping[str, tuple[Capacity, ...]]
@@ -56,7 +55,9 @@ class Limits:
         # Where they would go, and what they would cost there: the first are the first to be granted.
         ahead = [
             (capacity, count, self._usd(found, capacity.usd_per_hour, time_limit_s))
-            for capacity, count in next_capacities(self.capacities[fleet], self._skip(fleet, launched), nodes)
+            for capacity, count in next_capacities(
+                self.capacities[fleet], self.since.get(fleet, 0) + launched.get(fleet, 0), nodes
+            )
         ]
         grants = (
             Grant(nodes),
@@ -71,7 +72,6 @@ class Limits:
         return replace(least, nodes=granted, usd_per_node=_dearest(ahead, granted))
 
     def with_launched(self, launched: Mapping[str, int], launched_usd: float) -> Limits:
-        """Return what is left when so many are launched."""
         present, since = Counter(self.present), Counter(self.since)
         present.update(launched)
         since.update(launched)
@@ -99,9 +99,6 @@ class Limits:
         beside = timedelta(seconds=self.spec.scaling.boot_timeout_s + fleet.idle_timeout_s)
         lasting = None if time_limit_s is None else timedelta(seconds=time_limit_s) + beside
         return node_usd(usd_per_hour, lasting, self.at)
-
-    def _skip(self, fleet: str, launched: Mapping[str, int]) -> int:
-        return self.since.get(fleet, 0) + launched.get(fleet, 0)
 
     def _usd_per_hour(self, launched: Mapping[str, int]) -> float:
         """Return what so many more cost an hour, where they would be."""
@@ -233,7 +230,6 @@ def limits(
     return Limits(
         spec,
         at,
-        memory,
         present,
         capacities,
         books.usd_per_hour,

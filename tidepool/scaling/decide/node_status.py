@@ -120,7 +120,6 @@ class Row(NamedTuple):
     why: str
 
     def fits(self, cell: Cell) -> bool:
-        """Return whether ``cell`` is one of them."""
         return all(value in values for value, values in zip(cell, self[:6], strict=True))
 
 

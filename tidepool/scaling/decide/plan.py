@@ -181,8 +181,10 @@ class Plan:
             self.memory, locations={name: key for name, key in self.memory.locations.items() if key}
         )
         values = ((field.name, getattr(memory, field.name)) for field in fields(memory))
-        in_order: dict[str, Any] = {name: _sorted(each) for name, each in values if isinstance(each, Mapping)}
-        return replace(memory, **in_order)
+        mappings: dict[str, Any] = {
+            name: in_order(each) for name, each in values if isinstance(each, Mapping)
+        }
+        return replace(memory, **mappings)
 
 
 class _Edit:
@@ -299,7 +301,8 @@ class _Edit:
         self._fleet_backoffs[key] = fleet_backoff(before, cause, text, at)
 
 
-def _sorted(mapping: Mapping[Any, Any]) -> FrozenDict[Any, Any]:
+def in_order(mapping: Mapping[Any, Any]) -> FrozenDict[Any, Any]:
+    """Return the same, by its keys: what is remembered does not depend on the order in which it was found."""
     return FrozenDict(dict(sorted(mapping.items())))
 
 

@@ -42,6 +42,7 @@ OPERATION_TIME: Final = timedelta(seconds=60)
 #: For how long a machine of no record is looked at before it is deleted: whoever makes it may be about to record it.
 STRAY_GRACE: Final = timedelta(seconds=120)
 
+_NO_RECORD: Final = Recorded()
 _IN_SERVICE: Final = frozenset({Phase.IDLE, Phase.BUSY, Phase.STRAY})
 _HAS_COME: Final = frozenset({SlurmStatus.UP, SlurmStatus.OURS, SlurmStatus.THEIRS})
 _DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
@@ -126,6 +127,7 @@ class _Look:
         self._memory = memory
         self._fleets = {fleet.name for fleet in state.spec.fleets}
         self._nodes = {node.name: node for node in state.nodes}
+        self._recorded = state.recorded or {}
         self._desired = {name for fleet in sorted(state.desired) for name in state.desired[fleet]}
         self._machines: dict[str, list[Machine]] = {}
         for machine in sorted(state.machines or (), key=lambda each: each.key):
@@ -141,11 +143,13 @@ class _Look:
 
     def reconciled(self) -> Reconciled:
         slots = [slot for name in self._names() if (slot := slot_of(name)) is not None]
+        should_be = self._desired | self._recorded.keys()
         # Those of no fleet are somebody's own, unless something of ours is there.
-        mine = sorted(slot for slot in slots if slot[0] in self._fleets or self._is_known(slot[2]))
+        known = should_be | self._machines.keys()
+        mine = sorted(slot for slot in slots if slot[0] in self._fleets or slot[2] in known)
         listed = {node.name.rpartition("-")[0] for node in self._state.nodes}
         # A fleet that is gone has no slots; but then nothing of it should be there either.
-        should = self._fleets | {fleet for fleet, _, name in mine if self._should_be(name)}
+        should = self._fleets | {fleet for fleet, _, name in mine if name in should_be}
         blind = frozenset(should - listed if self._nodes else {*should, *(fleet for fleet, _, _ in mine)})
         entries = {}
         strays: list[Machine] = []
@@ -157,19 +161,11 @@ class _Look:
         return Reconciled(entries, tuple(strays), blind, self._running)
 
     def _names(self) -> set[str]:
-        recorded = self._state.recorded or {}
-        made = {name for name, record in recorded.items() if not record.is_empty}
+        made = {name for name, record in self._recorded.items() if not record.is_empty}
         # A slot that nothing else knows of is left out at once, for there are ten thousands of them.
         there = {node.name for node in self._state.nodes if not node.state.is_slot}
         others = self._desired | self._machines.keys() | self._state.under_way | made
         return there | others | self._running.keys()
-
-    def _is_known(self, name: str) -> bool:
-        recorded = self._state.recorded or {}
-        return name in self._desired or name in self._machines or name in recorded
-
-    def _should_be(self, name: str) -> bool:
-        return name in self._desired or name in (self._state.recorded or {})
 
     def _entry(self, fleet: str, number: int, name: str, *, is_blind: bool) -> Entry:
         node = self._nodes.get(name)
@@ -206,7 +202,7 @@ class _Look:
             request,
             found.action not in _CONFIRMED
             or (since is not None and self._state.at - since >= CONFIRMED_AFTER),
-            self._image(name),
+            self._recorded.get(name, _NO_RECORD).image,
             self._location(name),
         )
 
@@ -256,14 +252,12 @@ class _Look:
         return is_new and not is_asked
 
     def _location(self, name: str) -> str:
-        record = (self._state.recorded or {}).get(name)
-        return (record.location if record else "") or self._memory.locations.get(name, "")
+        return self._recorded.get(name, _NO_RECORD).location or self._memory.locations.get(name, "")
 
     def _infrastructure(self, name: str) -> str:
         """Return the infrastructure of its machine, now or to be; empty where that is not known."""
-        record = (self._state.recorded or {}).get(name)
-        if record is not None and record.infrastructure:
-            return record.infrastructure
+        if recorded := self._recorded.get(name, _NO_RECORD).infrastructure:
+            return recorded
         location = self._memory.locations.get(name, "")
         return location.partition("/")[0] or self._alone.get(name.rpartition("-")[0], "")
 
@@ -273,7 +267,7 @@ class _Look:
         if not machines:
             return ()
         here = self._infrastructure(name)
-        record = (self._state.recorded or {}).get(name, Recorded())
+        record = self._recorded.get(name, _NO_RECORD)
         return record.own_machines(
             [each for each in machines if not here or each.key.infrastructure in ("", here)]
         )
@@ -311,14 +305,6 @@ class _Look:
             return Record.BOTH
         return Record.MACHINE if record.machine else Record.NONE
 
-    def _is_recorded(self, name: str) -> bool:
-        record = (self._state.recorded or {}).get(name)
-        return record is not None and record.machine and not record.pending
-
-    def _image(self, name: str) -> str:
-        record = (self._state.recorded or {}).get(name)
-        return record.image if record else ""
-
     def _request(self, name: str, *, has_come: bool) -> RequestStatus:
         """Return what was asked for it. A launch is over when it has come."""
         at = self._state.at
@@ -326,10 +312,10 @@ class _Look:
             return RequestStatus.UNDER_WAY
         launch = self._memory.launches.get(name)
         if launch is not None and not has_come:
-            return RequestStatus.LAUNCH if _is_ahead(at, launch.deadline) else RequestStatus.LATE_LAUNCH
+            return RequestStatus.LAUNCH if at < launch.deadline else RequestStatus.LATE_LAUNCH
         until = self._memory.awaited.get(name)
         if until is not None:
-            return RequestStatus.UP if _is_ahead(at, until) else RequestStatus.LATE_UP
+            return RequestStatus.UP if at < until else RequestStatus.LATE_UP
         backoff = self._memory.node_backoffs.get(name)
         return RequestStatus.FAILED if backoff is not None and backoff.until > at else RequestStatus.NONE
 
@@ -339,13 +325,10 @@ class _Look:
         if entry.action is NodeAction.DELETE_ORPHAN:
             yield from self._machines.get(entry.name, ())
             return
-        if self._state.recorded is not None and not entry.has_jobs and self._is_recorded(entry.name):
+        record = self._recorded.get(entry.name, _NO_RECORD)
+        if record.machine and not record.pending and not entry.has_jobs:
             # On another infrastructure, where the answer was lost when it was made; or back from the dead.
             yield from (each for each in self._machines.get(entry.name, ()) if each not in listed)
-
-
-def _is_ahead(at: datetime, deadline: datetime) -> bool:
-    return at < deadline
 
 
 def slot_of(name: str) -> tuple[str, int, str] | None:

@@ -65,6 +65,8 @@ def _row(
 
 _desired = partial(_row, desired=True)
 _not_desired = partial(_row, desired=False)
+_up = partial(_desired, slurm=(SlurmStatus.UP,))
+_down = partial(_desired, slurm=(SlurmStatus.DOWN,))
 #: What is surely seen: without it nothing is taken away.
 _sure = partial(_desired, power=_LISTABLE, record=_READABLE)
 
@@ -102,28 +104,25 @@ _DESIRED: Final = (
         record=_READABLE,
         request=(RequestStatus.NONE, RequestStatus.UP, RequestStatus.LATE_UP, RequestStatus.FAILED),
     ),
-    _desired(
+    _up(
         Phase.IDLE,
         NodeAction.SERVE,
         "in service",
-        slurm=(SlurmStatus.UP,),
         power=(Power.RUNNING, Power.NOT_LISTED),
         record=(Record.BOTH,),
     ),
-    _desired(
+    _up(
         Phase.IDLE,
         NodeAction.REPAIR,
         "in service, and not recorded as it should be",
-        slurm=(SlurmStatus.UP,),
         power=(Power.RUNNING, Power.NOT_LISTED),
         record=(Record.NONE, Record.MACHINE, Record.PENDING),
         request=(RequestStatus.NONE, RequestStatus.LATE_LAUNCH, RequestStatus.LATE_UP),
     ),
-    _desired(
+    _up(
         Phase.IDLE,
         NodeAction.KEEP,
         "in service; more has to be seen before it may go",
-        slurm=(SlurmStatus.UP,),
     ),
     # Drained by us
     _sure(
@@ -242,49 +241,44 @@ _DESIRED: Final = (
         request=(RequestStatus.UP,),
     ),
     # Dead, or thought to be
-    _desired(
+    _down(
         Phase.ILL,
         NodeAction.REMOVE,
         "it is down, and its machine does not run",
-        slurm=(SlurmStatus.DOWN,),
         jobs=False,
         power=_GONE,
         record=_READABLE,
     ),
-    _desired(
+    _down(
         Phase.ILL,
         NodeAction.REMOVE,
         "it is down, and its machine stopped",
-        slurm=(SlurmStatus.DOWN,),
         jobs=True,
         power=(Power.STOPPED,),
         record=_READABLE,
     ),
-    _desired(
+    _down(
         Phase.ILL,
         NodeAction.REPAIR,
         "it is down, and its machine runs",
-        slurm=(SlurmStatus.DOWN,),
         jobs=False,
         power=(Power.RUNNING,),
         record=_READABLE,
         request=(RequestStatus.NONE,),
     ),
-    _desired(
+    _down(
         Phase.ILL,
         NodeAction.REPLACE,
         "it is down, and mending did not help",
-        slurm=(SlurmStatus.DOWN,),
         jobs=False,
         power=(Power.RUNNING,),
         record=_READABLE,
         request=(RequestStatus.LATE_UP,),
     ),
-    _desired(
+    _down(
         Phase.ILL,
         NodeAction.WAIT,
         "it is down; it is being mended, or more has to be seen",
-        slurm=(SlurmStatus.DOWN,),
     ),
     _desired(
         Phase.ILL,

@@ -171,14 +171,8 @@ def _rewound(memory: Memory, at: datetime, patience: timedelta) -> Memory:
         drains={**memory.drains, **drains} if drains else memory.drains,
         undrained=_no_later(memory.undrained, at),
         awaited=_no_later(memory.awaited, at + max(patience, timedelta(minutes=1))),
-        fleet_backoffs={
-            name: replace(each, until=min(each.until, at + LONGEST))
-            for name, each in memory.fleet_backoffs.items()
-        },
-        node_backoffs={
-            name: replace(each, until=min(each.until, at + LONGEST))
-            for name, each in memory.node_backoffs.items()
-        },
+        fleet_backoffs=_no_longer(memory.fleet_backoffs, at),
+        node_backoffs=_no_longer(memory.node_backoffs, at),
         strays={key: min(since, at) for key, since in memory.strays.items()},
         ill_since=_no_later(memory.ill_since, at),
         has_room_since={job: min(since, at) for job, since in memory.has_room_since.items()},
@@ -195,12 +189,14 @@ def _of_pools(pools: PoolMemory, at: datetime) -> PoolMemory:
             name: replace(each, since=at, until=at + (each.until - each.since)) if each.since > at else each
             for name, each in pools.moving.items()
         },
-        backoffs={
-            name: replace(each, until=min(each.until, at + LONGEST)) for name, each in pools.backoffs.items()
-        },
+        backoffs=_no_longer(pools.backoffs, at),
         abandoned=_no_later(pools.abandoned, at),
         has_room_since=_no_later(pools.has_room_since, at),
     )
+
+
+def _no_longer(backoffs: Mapping[str, Backoff], at: datetime) -> Mapping[str, Backoff]:
+    return {name: replace(each, until=min(each.until, at + LONGEST)) for name, each in backoffs.items()}
 
 
 def _no_later(times: Mapping[str, datetime], at: datetime) -> Mapping[str, datetime]:

@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import cache
 from ipaddress import IPv4Address
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
@@ -104,9 +104,8 @@ def _class(kind: type[Any]) -> tuple[_Step, _Step]:
 
 def _record(kind: type[Any]) -> tuple[_Step, _Step]:
     """A dataclass or a named tuple, as an object."""
-    stored = _stored_names(kind)
-    steps = {name: (stored[name], *_codec(hint)) for name, hint in _fields(kind).items()}
-    required = _required(kind)
+    steps = {each.name: (each.key, *_codec(each.hint)) for each in _fields(kind)}
+    required = {each.key for each in _fields(kind) if each.is_required}
 
     def write(value: Any) -> Any:
         return {key: to_json(getattr(value, name)) for name, (key, to_json, _) in steps.items()}
@@ -135,10 +134,9 @@ def _many(arguments: tuple[Any, ...]) -> tuple[_Step, _Step]:
 
 
 def _columns(kind: type[Any]) -> tuple[_Step, _Step]:
-    stored = _stored_names(kind)
-    assert all(name == key for name, key in stored.items()), "columns have the names of their fields"
-    steps = {name: _codec(hint) for name, hint in _fields(kind).items()}
-    required = _required(kind)
+    assert all(each.name == each.key for each in _fields(kind)), "columns have the names of their fields"
+    steps = {each.name: _codec(each.hint) for each in _fields(kind)}
+    required = {each.key for each in _fields(kind) if each.is_required}
 
     def write(values: Any) -> Any:
         if not values:
@@ -213,28 +211,28 @@ def _union(kinds: tuple[Any, ...]) -> tuple[_Step, _Step]:
     )
 
 
-def _fields(kind: type[Any]) -> dict[str, Any]:
+class _Field(NamedTuple):
+    """A field: its name, that by which it is written, its type, and whether it has no default."""
+
+    name: str
+    key: str
+    hint: Any
+    is_required: bool
+
+
+def _fields(kind: type[Any]) -> list[_Field]:
     hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
-    return {name: hints[name] for name in names}
-
-
-def _stored_names(kind: type[Any]) -> dict[str, str]:
-    """Return the names by which the fields of ``kind`` are written, by those that they have."""
-    if is_dataclass(kind):
-        return {field.name: field.metadata.get("stored_as", field.name) for field in fields(kind)}
-    return {name: name for name in kind._fields}
-
-
-def _required(kind: type[Any]) -> frozenset[str]:
-    """Return the names of fields without a default, as they are written."""
-    if is_dataclass(kind):
-        return frozenset(
-            field.metadata.get("stored_as", field.name)
-            for field in fields(kind)
-            if field.default is MISSING and field.default_factory is MISSING
+    if not is_dataclass(kind):
+        return [_Field(name, name, hints[name], name not in kind._field_defaults) for name in kind._fields]
+    return [
+        _Field(
+            field.name,
+            field.metadata.get("stored_as", field.name),
+            hints[field.name],
+            field.default is MISSING and field.default_factory is MISSING,
         )
-    return frozenset(kind._fields) - frozenset(kind._field_defaults)
+        for field in fields(kind)
+    ]
 
 
 def _same(value: Any) -> Any:

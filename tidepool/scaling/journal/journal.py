@@ -363,7 +363,6 @@ class SqlJournal:
         self._database.close()
 
     def _is_small(self, state: ClusterState) -> bool:
-        """Return whether it is kept whole."""
         about_bytes = len(state.jobs) * _BYTES_OF_A_JOB + len(state.nodes) * _BYTES_OF_A_NODE
         if state.pools.kubernetes is not None:
             about_bytes += len(state.pools.kubernetes.pods) * _BYTES_OF_A_POD

@@ -58,15 +58,11 @@ class PostgresDatabase:
             ) from None
         self._password = str(said.get("password") or "")
         place = f"{said.get('host') or 'localhost'}:{said.get('port') or 5432}/{said.get('dbname') or ''}"
-        self._where = f"postgresql://{place}, schema {self._schema}"
+        self.where = f"postgresql://{place}, schema {self._schema}"
         self._lock = threading.RLock()
         self._connection: psycopg.Connection[Row] | None = None
         with self._lock, self._errors_described():
             self._opened()
-
-    @property
-    def where(self) -> str:
-        return self._where
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
@@ -172,7 +168,7 @@ class PostgresDatabase:
             # Two daemons may find it empty at the same time.
             statements.run("SELECT pg_advisory_xact_lock(hashtext(?))", [self._schema])
             statements.change(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
-            migrate(statements, self._version(connection), self._where)
+            migrate(statements, self._version(connection), self.where)
 
     def _version(self, connection: psycopg.Connection[Row]) -> int:
         statements = _Statements(connection)
@@ -215,7 +211,7 @@ class PostgresDatabase:
                 )
             case _:
                 remedy = "see the server's log"
-        return f"the journal {self._where} cannot be used: {words}; {remedy}"
+        return f"the journal {self.where} cannot be used: {words}; {remedy}"
 
 
 class _Statements:

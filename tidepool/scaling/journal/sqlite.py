@@ -31,16 +31,13 @@ class SqliteDatabase:
             JournalError: it cannot be opened, is something else, or of a newer release.
         """
         self._path = path
+        self.where = str(path)
         self._power_safe = power_safe
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] = (0, 0)
         with self._lock:
             self._opened()
-
-    @property
-    def where(self) -> str:
-        return str(self._path)
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
@@ -92,16 +89,13 @@ class SqliteDatabase:
             connection = sqlite3.connect(
                 self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
+            try:
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
         except sqlite3.Error as error:
             raise self._said(error) from error
-        try:
-            self._prepare(connection)
-        except sqlite3.Error as error:
-            connection.close()
-            raise self._said(error) from error
-        except JournalError:
-            connection.close()
-            raise
         self._connection, self._file = connection, _identity(self._path)
         return connection
 

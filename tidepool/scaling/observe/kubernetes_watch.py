@@ -45,17 +45,13 @@ class KubernetesWatch:
         self._cost_s = 0.0
         self._seen: KubernetesState | None = None
         self._seen_at_s = float("-inf")
-        self._failure = ""
+        #: Why it cannot be seen, in words; empty where it can, or was not looked at yet.
+        self.failure = ""
 
     @property
     def lag_s(self) -> float:
         """Return how old what was seen last is, in seconds."""
         return self._monotonic_s() - self._seen_at_s
-
-    @property
-    def failure(self) -> str:
-        """Why it cannot be seen, in words; empty where it can, or was not looked at yet."""
-        return self._failure
 
     def latest(
         self, access: Mapping[str, Any], machines: Collection[str], *, is_active: bool
@@ -67,13 +63,13 @@ class KubernetesWatch:
         if access != self._access:
             self.close()
             self._access, self._look, self._seen = dict(access), None, None
-            self._began_s, self._failure = float("-inf"), ""
+            self._began_s, self.failure = float("-inf"), ""
         self._machines = frozenset(machines)
         self._collect()
         self._begin(is_active)
         if self._seen is not None and self.lag_s > _BELIEVED_S:
-            self._seen, self._failure = None, f"Kubernetes has not answered for {_BELIEVED_S:.0f} s"
-        return self._seen, "" if self._seen is not None else self._failure or _NOT_YET
+            self._seen, self.failure = None, f"Kubernetes has not answered for {_BELIEVED_S:.0f} s"
+        return self._seen, "" if self._seen is not None else self.failure or _NOT_YET
 
     def since(self, moment_s: float) -> tuple[KubernetesState | None, str]:
         """Return what was seen by a look that began after a moment, of the machines that were named last.
@@ -82,7 +78,7 @@ class KubernetesWatch:
         """
         self._collect()
         if self._seen is None:
-            return None, self._failure or _NOT_YET
+            return None, self.failure or _NOT_YET
         if self._seen_at_s > moment_s:
             return self._seen, ""
         self._is_expected = True
@@ -94,13 +90,11 @@ class KubernetesWatch:
         self._is_expected = True
 
     def close(self) -> None:
-        """Let go of the connection."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
 
     def _begin(self, is_active: bool) -> None:
-        """Begin a look, where one is due."""
         if self._look is None and self._monotonic_s() >= self._due_s(is_active):
             self._began_s, self._is_expected = self._monotonic_s(), False
             self._look = self._beside.submit(self._looked, self._machines)
@@ -121,10 +115,10 @@ class KubernetesWatch:
         self._look = None
         try:
             # What it tells is of when it began, or later.
-            self._seen, self._seen_at_s, self._failure = look.result(), self._began_s, ""
+            self._seen, self._seen_at_s, self.failure = look.result(), self._began_s, ""
             self._cost_s = self._monotonic_s() - self._began_s
         except KubernetesError as error:
-            self._seen, self._failure = None, str(error)
+            self._seen, self.failure = None, str(error)
 
     def _looked(self, machines: frozenset[str]) -> KubernetesState:
         client = self._client

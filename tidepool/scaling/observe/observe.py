@@ -22,11 +22,11 @@ from tidepool.conversion.processes import as_driven
 from tidepool.conversion.record import Conversion, newest
 from tidepool.infrastructures import Infrastructure, Machine
 from tidepool.infrastructures.several import Listing, listing
-from tidepool.scaling.cluster_state import PoolsState
+from tidepool.scaling.cluster_state import ClusterState, PoolsState
 from tidepool.scaling.observe.kubernetes_watch import KubernetesWatch
 from tidepool.scaling.observe.observation import Observation, PoolsRecheck, Recheck
 from tidepool.scaling.observe.policies_file import PoliciesFile
-from tidepool.scaling.observe.source import Plausibility, PollInterval, Source, lost_nodes, unexplained
+from tidepool.scaling.observe.source import TIMES, PollInterval, Source, lost_nodes, unexplained
 from tidepool.scaling.ports import NotUp, Stack, StackError, StackOutputs
 
 _T = TypeVar("_T")
@@ -113,7 +113,8 @@ class Observer:
         self._sources = _Sources()
         self._names: frozenset[str] = frozenset()
         self._version = ""
-        self._answers: dict[str, Plausibility] = {}
+        #: By source, an answer that is doubted, and how often it was given in a row.
+        self._answers: dict[str, tuple[Collection[str] | None, int]] = {}
         self._complaints: dict[str, str] = {}
 
     @property
@@ -151,18 +152,22 @@ class Observer:
         self._complain("policies", self._policies.mistake if self._policies else "")
         pools = self._look_at_pools(told, is_active)
         return Observation(
-            told=told,
-            spec=spec,
-            nodes=nodes,
-            jobs=jobs,
-            partitions=partitions,
-            reservations=reservations,
-            machines=listed.machines if listed is not None else None,
-            silent=frozenset(listed.silent) if listed is not None else frozenset(),
-            recorded=None if "stack" in self._complaints else told.recorded,
-            pools=pools,
-            lag_s=self.lag_s(),
-            complaints=dict(self._complaints),
+            told,
+            ClusterState(
+                at=self._now(),
+                spec=spec,
+                nodes=nodes,
+                jobs=jobs,
+                partitions=partitions,
+                reservations=reservations,
+                machines=listed.machines if listed is not None else None,
+                silent=frozenset(listed.silent) if listed is not None else frozenset(),
+                recorded=None if "stack" in self._complaints else told.recorded,
+                images=told.images,
+                pools=pools,
+            ),
+            self._lag_s(),
+            dict(self._complaints),
         )
 
     def recheck(self, names: Collection[str], *, machines: bool = False) -> Recheck:
@@ -238,8 +243,7 @@ class Observer:
         if self._pools is not None:
             self._pools.kubernetes.expect()
 
-    def lag_s(self) -> Mapping[str, float]:
-        """Return how old what each source said last is, in seconds."""
+    def _lag_s(self) -> Mapping[str, float]:
         now_s = self._monotonic_s()
         sources: Mapping[str, Source[Any]] = {
             each.name: getattr(self._sources, each.name) for each in fields(self._sources)
@@ -250,7 +254,6 @@ class Observer:
         return lags
 
     def close(self) -> None:
-        """Let go of connections."""
         if self._slurm is not None:
             self._slurm.close()
         if self._pools is not None:
@@ -305,9 +308,10 @@ class Observer:
         if not answer:
             self._answers.pop(source, None)
             return False
-        plausibility = self._answers.get(source, Plausibility()).again(answer)
-        self._answers[source] = plausibility
-        return not plausibility.is_over
+        before, times = self._answers.get(source, (None, 0))
+        times = times + 1 if answer == before else 1
+        self._answers[source] = answer, times
+        return times < TIMES
 
     def _nodes_of(self, names: Collection[str]) -> tuple[Node, ...]:
         if not names:

@@ -45,29 +45,11 @@ class Source(Generic[_T]):
     cost_s: float = 0.0
 
     def is_due(self, now_s: float, poll: PollInterval) -> bool:
-        """Return whether it is to be asked again."""
         return now_s - self.at_s >= poll.interval_s(self.cost_s)
 
     def expire(self) -> None:
         """Have it asked again at the next look."""
         self.at_s = float("-inf")
-
-
-@dataclass(frozen=True, slots=True)
-class Plausibility:
-    """An answer that is doubted, and how often it was said in a row."""
-
-    answer: object = None
-    times: int = 0
-
-    def again(self, answer: object) -> Plausibility:
-        """The doubt after it was said (once more)."""
-        return Plausibility(answer, self.times + 1 if answer == self.answer else 1)
-
-    @property
-    def is_over(self) -> bool:
-        """Return whether it was said often enough."""
-        return self.times >= TIMES
 
 
 def lost_nodes(before: frozenset[str], nodes: Iterable[Node]) -> frozenset[str]:

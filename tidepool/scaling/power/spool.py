@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
-from tidepool.clients.slurm import Malformed, Node, NodeBase, NodeFlag, SlurmError, Transport
+from tidepool.clients.slurm import Malformed, NodeBase, NodeFlag, SlurmError, Transport
 from tidepool.cluster.controller_programs import REQUEST_PROGRAM
 from tidepool.cluster.hostlist import HostlistError, HostSet
-from tidepool.infrastructures import Machine
+from tidepool.scaling.cluster_state import ClusterState
 
 _TAKE: Final = ("/usr/bin/python3", "-I", "-S", REQUEST_PROGRAM, "take")
 _TIMEOUT_S: Final = 10.0
@@ -128,21 +128,8 @@ class PowerDemand:
     down: frozenset[str] = frozenset()
 
 
-class Look(Protocol):
-    """A look at nodes: by Slurm, in the stack's state (by name), and by the infrastructure."""
-
-    @property
-    def nodes(self) -> tuple[Node, ...]: ...
-
-    @property
-    def recorded(self) -> Mapping[str, Any] | None: ...
-
-    @property
-    def machines(self) -> tuple[Machine, ...] | None: ...
-
-
 def power_demand(
-    before: PowerDemand, look: Look, desired: Mapping[str, HostSet], calls: Iterable[Request] = ()
+    before: PowerDemand, look: ClusterState, desired: Mapping[str, HostSet], calls: Iterable[Request] = ()
 ) -> PowerDemand:
     """``before`` with what came since.
 
@@ -171,7 +158,7 @@ def power_demand(
     return PowerDemand(frozenset(coming & known), frozenset(going & known))
 
 
-def _there(look: Look, desired: Mapping[str, HostSet]) -> set[str]:
+def _there(look: ClusterState, desired: Mapping[str, HostSet]) -> set[str]:
     """The nodes of which there is something, or should be."""
     names = (name for hosts in desired.values() for name in hosts)
     machines = (machine.key.node for machine in look.machines or ())

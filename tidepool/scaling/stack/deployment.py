@@ -11,7 +11,7 @@ from typing import Any, Final
 from tidepool.cluster.desired_state import read_placements
 from tidepool.cluster.failures import Cause, Permanent, unmarked
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.roles import ROLES, Role
+from tidepool.cluster.roles import ROLES
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
@@ -37,25 +37,6 @@ _TEXT_LENGTH: Final = 600
 _AROUND = re.compile(
     r"^(error: )?((creating|updating|deleting|reading) urn:\S+: )?((\d+) errors? occurred:\s*\*?\s*)?"
 )
-
-
-@dataclass(slots=True)
-class _Node:
-    machine: bool = False
-    membership: bool = False
-    pending: bool = False
-    image: str = ""
-    infrastructure: str = ""
-    machine_id: str = ""
-    urns: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _PoolMachine:
-    role: Role | None = None
-    machine: bool = False
-    pending: bool = False
-    urn: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +65,22 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
     try:
         deployment: Mapping[str, Any] = document["deployment"] or {}
         resources = deployment.get("resources") or []
-        nodes: defaultdict[str, _Node] = defaultdict(_Node)
-        machines: defaultdict[str, _PoolMachine] = defaultdict(_PoolMachine)
+        nodes: defaultdict[str, Recorded] = defaultdict(Recorded)
+        urns: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        machines: defaultdict[str, RecordedRole] = defaultdict(RecordedRole)
+        role_urns: dict[str, str] = {}
         outputs: Mapping[str, Any] = {}
         images: dict[str, str] = {}
         has_cut_off = False
         for resource in resources:
             kind, parent, name = _parts(resource["urn"])
             if parent == FLEET_TYPE and _is_node(name, resource.get("parent", "")):
-                _add(nodes[name], kind, resource)
+                urns[name][resource["urn"]] = None
+                nodes[name] = _with(nodes[name], kind, resource)
             elif parent == POOL_TYPE and _is_node(name, resource.get("parent", "")):
-                _add_to_pool(machines[name], kind, resource)
+                machines[name] = _in_pool(machines[name], kind, resource)
+                if kind == ROLE_TYPE and not resource.get("delete"):
+                    role_urns[name] = resource["urn"]
             elif kind == _STACK_TYPE:
                 outputs = {k: v for k, v in (resource.get("outputs") or {}).items() if _is_plain(v)}
             elif kind == _IMAGE_TYPE and not resource.get("delete"):
@@ -104,33 +90,20 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
             resource = operation["resource"]
             kind, parent, name = _parts(resource["urn"])
             if parent == FLEET_TYPE and _is_node(name, resource.get("parent", "")):
-                nodes[name].pending = True
-                nodes[name].urns.append(resource["urn"])
+                urns[name][resource["urn"]] = None
+                nodes[name] = replace(nodes[name], pending=True)
             elif parent == POOL_TYPE and _is_node(name, resource.get("parent", "")):
-                machines[name].pending = True
+                machines[name] = replace(machines[name], pending=True)
     except (KeyError, TypeError, AttributeError) as fault:
         raise StackError(f"the stack's state is not in the form that is known: {fault!r}") from fault
     return Deployment(
         outputs=outputs,
-        recorded={
-            name: Recorded(
-                node.machine,
-                node.membership,
-                node.pending,
-                node.image,
-                node.infrastructure,
-                machine_id=node.machine_id,
-            )
-            for name, node in sorted(nodes.items())
-        },
-        urns={name: tuple(dict.fromkeys(node.urns)) for name, node in nodes.items()},
+        recorded=dict(sorted(nodes.items())),
+        urns={name: tuple(those) for name, those in urns.items()},
         images=images,
         has_cut_off=has_cut_off,
-        roles={
-            name: RecordedRole(each.role, each.machine, each.pending)
-            for name, each in sorted(machines.items())
-        },
-        role_urns={name: each.urn for name, each in machines.items() if each.urn},
+        roles=dict(sorted(machines.items())),
+        role_urns=role_urns,
     )
 
 
@@ -223,21 +196,24 @@ def _located(
     return located
 
 
-def _add(node: _Node, kind: str, resource: Mapping[str, Any]) -> None:
-    node.urns.append(resource["urn"])
+def _with(node: Recorded, kind: str, resource: Mapping[str, Any]) -> Recorded:
     if resource.get("delete"):
         # Its successor is there, or it is to go: an operation was cut off in between.
-        node.pending = True
-    elif kind == NODE_TYPE:
-        node.membership = True
-    else:
-        node.machine = True
-        if infrastructure := infrastructure_of_type(kind):
-            node.infrastructure = infrastructure
-            node.machine_id = _machine_id(descriptor(infrastructure).machine_id, resource)
-            node.image = str((resource.get("inputs") or {}).get("image", ""))
+        return replace(node, pending=True)
     if resource.get("initErrors"):
-        node.pending = True
+        node = replace(node, pending=True)
+    if kind == NODE_TYPE:
+        return replace(node, membership=True)
+    infrastructure = infrastructure_of_type(kind)
+    if not infrastructure:
+        return replace(node, machine=True)
+    return replace(
+        node,
+        machine=True,
+        infrastructure=infrastructure,
+        machine_id=_machine_id(descriptor(infrastructure).machine_id, resource),
+        image=str((resource.get("inputs") or {}).get("image", "")),
+    )
 
 
 def _machine_id(output: str, resource: Mapping[str, Any]) -> str:
@@ -245,18 +221,18 @@ def _machine_id(output: str, resource: Mapping[str, Any]) -> str:
     return str(values.get(output) or "")
 
 
-def _add_to_pool(machine: _PoolMachine, kind: str, resource: Mapping[str, Any]) -> None:
-    if resource.get("delete") or resource.get("initErrors"):
-        machine.pending = True
+def _in_pool(machine: RecordedRole, kind: str, resource: Mapping[str, Any]) -> RecordedRole:
     if resource.get("delete"):
-        return
+        return replace(machine, pending=True)
+    if resource.get("initErrors"):
+        machine = replace(machine, pending=True)
     if infrastructure_of_type(kind):
-        machine.machine = True
-    elif kind == ROLE_TYPE:
+        return replace(machine, machine=True)
+    if kind == ROLE_TYPE:
         # That which it has: where a conversion was another's, its outputs know better than its inputs.
         said = (resource.get("outputs") or {}).get("role") or (resource.get("inputs") or {}).get("role")
-        machine.role = said if said in ROLES else None
-        machine.urn = resource["urn"]
+        return replace(machine, role=said if said in ROLES else None)
+    return machine
 
 
 def _parts(urn: str) -> tuple[str, str, str]:
@@ -320,7 +296,9 @@ def outcome(
                 wrong[name] += []
         elif (told := event.get("diagnosticEvent")) and told.get("severity") == "error":
             _, _, name = _parts(told.get("urn", ""))
-            (wrong[name] if name in wanted else general).append(_plain(told["message"]))
+            (wrong[name] if name in wanted else general).append(
+                _AROUND.sub("", told["message"].strip()).strip()
+            )
     if failed and not wrong and not seen:
         raise StackError(
             _shortened("; ".join(general) or said.strip() or "the engine failed and said nothing")
@@ -346,10 +324,6 @@ def _is_up(metadata: Mapping[str, Any]) -> bool:
     """Return whether the node was up when the operation went on: it does not wait for ever."""
     new = metadata.get("new") or {}
     return (new.get("outputs") or {}).get("state", "up") in ("up", "serving")
-
-
-def _plain(message: str) -> str:
-    return _AROUND.sub("", message.strip()).strip()
 
 
 def _failure(said: str, cause_of: Callable[[str], Cause]) -> Failure:

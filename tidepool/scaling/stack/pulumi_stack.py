@@ -6,7 +6,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -173,17 +174,13 @@ class PulumiStack:
             return ""
         words += [f"--parallel={_PARALLEL}", *(f"--target={urn}" for urn in targets)]
         try:
-            with self._folder(is_preview=True) as folder:
+            with _errors_said(), self._folder(is_preview=True) as folder:
                 command = Unattended(self._command, Terms(_PREVIEW_S, folder.events, config=folder.config))
                 return command.run(
                     words,
                     str(self._location.folder),
                     self._variables(self._desired_state(desired, nodes, locations)),
                 ).stdout
-        except CommandError as error:
-            raise StackError(_said(error)) from error
-        except EngineError as error:
-            raise StackError(str(error)) from error
         except OSError as error:
             # A full disk, most of all.
             raise StackError(f"the preview could not begin: {error}") from error
@@ -215,7 +212,7 @@ class PulumiStack:
                 raise StackError(str(error)) from error
             duration_s = time.monotonic() - began
             return outcome(
-                _lines(folder.events),
+                list(_documents(folder.events)) if folder.events.exists() else (),
                 errand.nodes,
                 duration_s,
                 failed,
@@ -241,14 +238,8 @@ class PulumiStack:
             words = ["refresh", "--stack", name, "--yes", "--skip-preview", "--clear-pending-creates"]
             # It looks at nothing: the stack itself is no thing of the world.
             words += ["--target", f"urn:pulumi:{name}::{project}::pulumi:pulumi:Stack::{project}-{name}"]
-            try:
+            with _errors_said():
                 command.run(words, str(self._location.folder), dict(self._location.environment))
-            except ConcurrentUpdateError as error:
-                raise Occupied(_said(error)) from error
-            except CommandError as error:
-                raise StackError(_said(error)) from error
-            except EngineError as error:
-                raise StackError(str(error)) from error
         with self._lock:
             self._outputs = None
 
@@ -352,8 +343,17 @@ class _Stack(automation.Stack):
         return automation.UpdateSummary("update", datetime.now(UTC), "", {}, {}, "succeeded")
 
 
-def _lines(events: Path) -> Sequence[Mapping[str, Any]]:
-    return list(_documents(events)) if events.exists() else []
+@contextmanager
+def _errors_said() -> Iterator[None]:
+    """Raise errors of the engine as errors of the stack."""
+    try:
+        yield
+    except ConcurrentUpdateError as error:
+        raise Occupied(_said(error)) from error
+    except CommandError as error:
+        raise StackError(_said(error)) from error
+    except EngineError as error:
+        raise StackError(str(error)) from error
 
 
 def _documents(events: Path) -> Iterator[Mapping[str, Any]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from tidepool.clients.slurm import Job, Refused
 from tidepool.cluster.spec import ClusterSpec
@@ -31,7 +31,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures_of of a replay.
+    """The figures of a replay.
 
     ``bounded_slowdown`` is the mean of (wait + run) / run, with a run of 10 s at least. ``utilisation`` is the share
     of the machines' CPU time that jobs had, boots included. ``left_waiting`` are jobs that nothing will ever run.
@@ -59,40 +59,22 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
 
-def figures_of(
-    ran: Sequence[Ran],
-    *,
-    left_waiting: int,
-    requeued: int,
-    span_s: float,
-    machines_started: int,
-    node_s: float,
-    node_cpu_s: float,
-    cost_usd: float,
-    simulated_s: float = 0,
-    took_s: float = 0,
-) -> Figures:
-    """The figures_of of jobs that ran, and of machines that ran for so many seconds in all."""
+def figures_of(ran: Sequence[Ran], *, node_s: float, node_cpu_s: float, **others: Any) -> Figures:
+    """Return the figures of jobs that ran, and of machines that ran for so many seconds in all; ``others`` as they are."""
     waits = sorted(job.wait_s for job in ran)
     slowdowns = [max(1.0, (job.wait_s + job.run_s) / max(job.run_s, SHORTEST_S)) for job in ran]
     used_cpu_s = sum(job.run_s * job.cpus for job in ran)
     count = max(len(ran), 1)
     return Figures(
         jobs=len(ran),
-        left_waiting=left_waiting,
-        requeued=requeued,
         wait_mean_s=sum(waits) / count,
         wait_p50_s=quantile(waits, 0.5),
         wait_p95_s=quantile(waits, 0.95),
         wait_max_s=waits[-1] if waits else 0.0,
         bounded_slowdown=sum(slowdowns) / count,
-        span_s=span_s,
-        machines_started=machines_started,
         node_hours=node_s / 3600,
-        cost_usd=cost_usd,
         utilisation=used_cpu_s / node_cpu_s if node_cpu_s else 0.0,
-        simulated_s=simulated_s,
-        took_s=took_s,
+        **others,
     )
 
 
@@ -113,23 +95,22 @@ def replay(
     trace: Trace,
     spec: ClusterSpec,
     *,
-    speeds: Speeds | None = None,
     backfill: bool = True,
     progress: Callable[[float], None] = lambda _: None,
 ) -> Replayed:
     """Submit the jobs of ``trace`` when they were submitted, and let the scaler work.
 
-    ``speeds`` are how long things take here; by default as on this machine, looking every 15 s of simulated time.
-    ``progress`` is told what share of the jobs has come.
+    Things take as long as on this machine, and the scaler looks every 15 s of simulated time. ``progress`` is told what
+    share of the jobs has come.
     """
-    run = _Run(trace, spec, speeds or Speeds(look=15, echoes=False), backfill)
-    return run.outcome(progress)
+    return _Run(trace, spec, backfill).outcome(progress)
 
 
 class _Run:
-    def __init__(self, trace: Trace, spec: ClusterSpec, speeds: Speeds, backfill: bool) -> None:
+    def __init__(self, trace: Trace, spec: ClusterSpec, backfill: bool) -> None:
         self._trace = trace
         self._spec = spec
+        speeds = Speeds(look=15, echoes=False)
         self._cluster = SimulatedCluster(spec, start=trace.begin, speeds=speeds, backfill=backfill)
         self._cluster.slurm.queue.began = self._began
         self._cluster.slurm.queue.finished = self._finished
@@ -143,7 +124,7 @@ class _Run:
     def outcome(self, progress: Callable[[float], None]) -> Replayed:
         began_s = time.perf_counter()
         cluster, jobs = self._cluster, self._trace.jobs
-        self._submit(iter(enumerate(jobs)), progress)
+        self._submit(0, progress)
         last = self._trace.begin + timedelta(seconds=jobs[-1].submit_s)
         floors = sum(fleet.min_nodes for fleet in self._spec.fleets)
 
@@ -174,13 +155,12 @@ class _Run:
         )
         return Replayed(found, cluster.journal.samples(), self._refused)
 
-    def _submit(self, jobs: Iterator[tuple[int, object]], progress: Callable[[float], None]) -> None:
-        """The next job comes at its time, and then the one after it."""
-        following = next(jobs, None)
-        if following is None:
+    def _submit(self, place: int, progress: Callable[[float], None]) -> None:
+        """The job at ``place`` comes at its time, and then the one after it."""
+        jobs = self._trace.jobs
+        if place == len(jobs):
             return
-        place, _ = following
-        job = self._trace.jobs[place]
+        job = jobs[place]
 
         def comes() -> None:
             self._came += 1
@@ -189,8 +169,8 @@ class _Run:
             except Refused as error:
                 self._refused[job.name] = error.words
             if place % 256 == 0:
-                progress(place / len(self._trace.jobs))
-            self._submit(jobs, progress)
+                progress(place / len(jobs))
+            self._submit(place + 1, progress)
 
         self._cluster.clock.at(self._trace.begin + timedelta(seconds=job.submit_s), comes)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from tidepool.clients.slurm import JobRequest
+from tidepool.clients.slurm.quantities import memory_mib
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.ports import JobRecord
 from tidepool.simulation.cluster import sleeping
@@ -240,7 +241,8 @@ def _recorded_job(job: JobRecord, submit_s: float) -> TracedJob:
     nodes, cpus = int(asked.get("nodes", 1)), int(asked.get("cpus", 1))
     memory = int(asked.get("min_memory_mib", 0))
     limit = asked.get("time_limit_s")
-    whole = _mib(asked.get("tres", {}))
+    tres = asked.get("tres", {})
+    whole = memory_mib(str(tres["mem"])) if "mem" in tres else None
     per_cpu = whole is not None and memory > 0 and whole == memory * cpus and whole != memory * nodes
     return TracedJob(
         name=str(job.job_id),
@@ -257,12 +259,6 @@ def _recorded_job(job: JobRecord, submit_s: float) -> TracedJob:
         account=str(asked.get("account", "")),
         exclusive=asked.get("oversubscribe") == "NO",
     )
-
-
-def _mib(tres: Any) -> int | None:
-    from tidepool.clients.slurm.quantities import memory_mib
-
-    return memory_mib(str(tres["mem"])) if "mem" in tres else None
 
 
 def _gres(asked: Any, nodes: int) -> str:

@@ -44,7 +44,6 @@ class SimulatedSlurm(FakeState):
         max_nodes: MaxNodeCount.
         requeue_s: after how long a requeued job may run again.
         slurmd_timeout_s: after how long a node that does not answer is DOWN, and its jobs are requeued.
-        completing_s: for how long a node is COMPLETING after a job (its epilog).
         min_job_age_s: for how long ended jobs are remembered.
         backfill: whether later jobs may start where they delay none before them.
 
@@ -208,7 +207,6 @@ class SimulatedSlurm(FakeState):
     # Inside
 
     def _begin_call(self) -> None:
-        """Begin a call: time has passed."""
         self.advance()
 
     def _refuse(self, words: str) -> NoReturn:

@@ -96,11 +96,9 @@ class FreeResources:
 
     @classmethod
     def of(cls, node: Node) -> FreeResources:
-        """All of ``node``."""
         return cls(node.cpus, node.memory_mib, gres_of(node))
 
     def fits(self, wanted: Need, memory_of_node_mib: int) -> bool:
-        """Return whether a share of a job fits in beside the others."""
         if wanted.cpus > self.cpus or (wanted.memory_mib or memory_of_node_mib) > self.memory_mib:
             return False
         if self.shares and (wanted.exclusive or any(share.exclusive for share in self.shares.values())):
@@ -108,7 +106,6 @@ class FreeResources:
         return not wanted.gres or self._choose(wanted.gres) is not None
 
     def take(self, job_id: int, wanted: Need, node: Node) -> None:
-        """Give a job its share."""
         gres = self._choose(wanted.gres)
         assert gres is not None
         share = _Share(
@@ -124,7 +121,6 @@ class FreeResources:
             self.gres[name] -= count
 
     def give_back(self, job_id: int) -> None:
-        """A job has ended."""
         share = self.shares.pop(job_id)
         self.cpus += share.cpus
         self.memory_mib += share.memory_mib

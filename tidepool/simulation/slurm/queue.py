@@ -15,7 +15,7 @@ from typing import Final
 
 from tidepool.clients.slurm.job import Job, JobState
 from tidepool.clients.slurm.request import JobRequest
-from tidepool.clients.slurm.scontrol import Node, NodeBase, NodeFlag, NodeState
+from tidepool.clients.slurm.scontrol import Node, NodeBase, NodeState
 from tidepool.cluster.hostlist import expand
 from tidepool.simulation.slurm.placement import (
     FreeResources,
@@ -47,7 +47,6 @@ class FakeQueue:
         *,
         requeue_s: float = 1,
         remember_s: float = inf,
-        completing_s: float = 0,
         backfill: bool = True,
     ) -> None:
         self.waiting: dict[int, Job] = {}
@@ -71,7 +70,6 @@ class FakeQueue:
         self._in_partition = in_partition
         self._requeue_s = requeue_s
         self._remember_s = remember_s
-        self._completing_s = completing_s
         self._timers: list[tuple[datetime, int, Callable[[datetime], None]]] = []
         self._numbers = count()
         self._dead: set[str] = set()
@@ -81,11 +79,9 @@ class FakeQueue:
     # Time
 
     def at(self, moment: datetime, happens: Callable[[datetime], None]) -> None:
-        """Let something happen at ``moment``."""
         heappush(self._timers, (moment, next(self._numbers), happens))
 
     def next_moment(self) -> datetime | None:
-        """When something happens next by itself."""
         return self._timers[0][0] if self._timers else None
 
     def advance(self, now: datetime) -> None:
@@ -105,7 +101,6 @@ class FakeQueue:
     # Jobs
 
     def add(self, job: Job, request: JobRequest, now: datetime) -> None:
-        """A job is submitted."""
         self.next_id = max(self.next_id, job.job_id + 1)
         self.requests[job.job_id] = request
         self.needs[job.job_id] = need(job)
@@ -116,7 +111,6 @@ class FakeQueue:
         self.touch()
 
     def records(self, job_id: int) -> list[Job]:
-        """Return those of a job."""
         return [jobs[job_id] for jobs in (self.waiting, self.running, self.ended) if job_id in jobs]
 
     def end(self, job_id: int, state: JobState, now: datetime) -> None:
@@ -173,7 +167,6 @@ class FakeQueue:
         self.touch()
 
     def is_dead(self, name: str) -> bool:
-        """Return whether its machine is gone."""
         return name in self._dead
 
     def new_shape(self, name: str) -> None:
@@ -189,25 +182,9 @@ class FakeQueue:
             self.free_resources[name].give_back(job_id)
             self._nodes[name] = self._nodes[name]._replace(last_busy_time=now)
             self._show(name)
-            if self._completing_s:
-                self._complete(name, now)
         return job
 
-    def _complete(self, name: str, now: datetime) -> None:
-        def completed(_: datetime) -> None:
-            if name in self._nodes:
-                self._flags(name, self._nodes[name].state.flags - {NodeFlag.COMPLETING})
-                self.touch()
-
-        self._flags(name, self._nodes[name].state.flags | {NodeFlag.COMPLETING})
-        self.at(now + timedelta(seconds=self._completing_s), completed)
-
-    def _flags(self, name: str, flags: Iterable[str]) -> None:
-        node = self._nodes[name]
-        self._nodes[name] = node._replace(state=NodeState(node.state.base, frozenset(flags)))
-
     def _show(self, name: str) -> None:
-        """Write what jobs take of a node."""
         node, room = self._nodes[name], self.free_resources[name]
         cpus = node.cpus - room.cpus
         base = node.state.base
@@ -255,7 +232,6 @@ class FakeQueue:
         return "PartitionNodeLimit" if self.most_nodes(job, wanted) < wanted.nodes else ""
 
     def begin(self, job_id: int, names: tuple[str, ...], now: datetime) -> None:
-        """Start a job on these nodes."""
         wanted = self.needs[job_id]
         started = self.waiting.pop(job_id)._replace(
             state=JobState.RUNNING, reason="None", start_time=now, nodelist=",".join(names)

@@ -33,7 +33,6 @@ class FakeState:
         *,
         requeue_s: float = 1,
         slurmd_timeout_s: float = inf,
-        completing_s: float = 0,
         min_job_age_s: float = inf,
         backfill: bool = True,
     ) -> None:
@@ -52,7 +51,6 @@ class FakeState:
             self._is_in,
             requeue_s=requeue_s,
             remember_s=min_job_age_s,
-            completing_s=completing_s,
             backfill=backfill,
         )
         self.queue.most_nodes = self._most_nodes
@@ -88,24 +86,17 @@ class FakeState:
                     self.queue.at(late, lambda moment, name=name: self._give_up(name, moment))  # type: ignore[misc]
 
     def finish(self, job_id: int, state: JobState = JobState.COMPLETED) -> None:
-        """A job ends."""
         self.queue.end(job_id, state, self._now())
 
     def advance(self) -> None:
-        """Let happen what was to happen by now."""
         self.queue.advance(self._now())
 
     def next_moment(self) -> datetime | None:
-        """When something happens next by itself."""
         return self.queue.next_moment()
 
     def look(self, name: str) -> Node | None:
         """A node as it is in truth, whether the controller answers or not."""
         return self._nodes.get(name)
-
-    def all_nodes(self) -> tuple[Node, ...]:
-        """All of them as they are in truth."""
-        return tuple(self._nodes.values())
 
     # Inside
 

@@ -28,7 +28,6 @@ class Words:
     operators: tuple[str, ...] = ()
 
     def hold(self, features: frozenset[str]) -> bool:
-        """Return whether a node with ``features`` has them."""
         found = True
         for operator, term in zip(("&", *self.operators), self.terms, strict=False):
             has = term.hold(features) if isinstance(term, Words) else term in features
@@ -164,11 +163,9 @@ class _Reading:
         return term, int(count)
 
     def _term(self) -> str | Words:
-        word = self._take()
-        if word != "(":
-            if not word or word in "&|()[]*":
-                raise self.fault()
-            return word
+        if self._next() != "(":
+            return self._feature()
+        self._take()
         terms: list[str | Words] = [self._feature()]
         operators = []
         while self._next() in _OPERATORS:

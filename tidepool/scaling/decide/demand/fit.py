@@ -57,7 +57,6 @@ class Ask(NamedTuple):
 
     @property
     def has_gres(self) -> bool:
-        """Return whether it asks for any gres."""
         return bool(self.gres_per_job or self.gres_per_node or self.gres_per_socket or self.gres_per_task)
 
 
@@ -247,13 +246,11 @@ class Need(NamedTuple):
     gres: tuple[tuple[tuple[int, ...], int], ...] = ()
 
     def fits(self, resources: FreeResources) -> bool:
-        """Return whether ``resources`` is enough."""
         if self.cpus > resources.cpus or self.memory_mib > resources.memory_mib:
             return False
         return not self.gres or self._gres_times(resources.gres, 1) > 0
 
     def times_in(self, resources: FreeResources) -> int:
-        """Return how many such needs ``resources`` is enough for."""
         found = resources.cpus // self.cpus
         if self.memory_mib:
             found = min(found, resources.memory_mib // self.memory_mib)

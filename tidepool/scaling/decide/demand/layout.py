@@ -123,7 +123,6 @@ class Queues:
 
     @classmethod
     def of(cls, state: ClusterState) -> Queues:
-        """Return the queues of ``state``."""
         spec = state.spec
         return cls(
             offers(spec),

@@ -32,7 +32,40 @@ class Ruling(NamedTuple):
 _NODES: Final = Ruling(True, blames_nodes=True)
 _TURN: Final = Ruling(True)
 
-#: By the reason's first word, and the first that its text begins with.
+#: Why no node is made for a job, by the reason's first word, and the first that its text begins with.
+_HELD: Final = {
+    "ReqNodeNotAvail, Reserved for maintenance": "a reservation for maintenance keeps its nodes; it starts when that is over",
+    "JobHeldUser": "its owner holds it; `scontrol release` lets it go",
+    "JobHeldAdmin": "an administrator, or Slurm itself, holds it; an administrator can release it",
+    "JobHoldMaxRequeue": "it was requeued too often, so Slurm holds it",
+    "launch failed requeued held": "it could not be launched, so Slurm holds it",
+    "job requeued in held state": "it was requeued to be held; `scontrol release` lets it go",
+    "JobLaunchFailure": "it could not be launched, so Slurm holds it",
+    "Dependency": "it waits for other jobs (its dependency)",
+    "DependencyNeverSatisfied": "the jobs that it depends on did not end as it asks for, so it never starts; cancel it",
+    "BeginTime": "it is not to begin yet (its begin time)",
+    "JobArrayTaskLimit": "as many tasks of its array run as it allows at once (%)",
+    "Licenses": "it waits for licences that other jobs have",
+    "Reservation": "it waits for its reservation to begin",
+    "ReservationDeleted": "its reservation was deleted, so Slurm holds it",
+    "PartitionDown": "its partition is down; an administrator can set it UP",
+    "PartitionInactive": "its partition is inactive; an administrator can set it UP",
+    "PartitionTimeLimit": "its time limit is longer than its partition allows",
+    "AccountNotAllowed": "its account may not use its partition",
+    "AccountingPolicy": "a limit of Slurm's accounting holds it back",
+    "QOSNotAllowed": "its QOS may not be used in its partition, or by its account",
+    "InvalidAccount": "Slurm does not know its account any more",
+    "InvalidQOS": "Slurm does not know its QOS any more",
+    "QOS": "a limit of its QOS holds it back",
+    "Assoc": "a limit of its account or user holds it back",
+    "Max": "a limit of its account or user holds it back",
+    "BurstBuffer": "its burst buffer is not ready",
+    "FrontEndDown": "its front end is down",
+    "FedJobLock": "another cluster of the federation has it",
+    "DeadLine": "it cannot end before its deadline any more",
+    "SystemFailure": "Slurm had a failure with it; its log says more",
+}
+#: All reasons that are known, in the same way.
 RULINGS: Final = MappingProxyType(
     {
         "": _TURN,
@@ -40,9 +73,6 @@ RULINGS: Final = MappingProxyType(
         "Priority": _TURN,
         "Resources": _NODES,
         "Nodes required for job": _NODES,
-        "ReqNodeNotAvail, Reserved for maintenance": Ruling(
-            False, "a reservation for maintenance keeps its nodes; it starts when that is over"
-        ),
         "ReqNodeNotAvail": _NODES,
         "NodeDown": _NODES,
         "PartitionConfig": _NODES,
@@ -50,41 +80,7 @@ RULINGS: Final = MappingProxyType(
         "BadConstraints": _NODES,
         "SchedDefer": _TURN,
         "Cleaning": _TURN,
-        "JobHeldUser": Ruling(False, "its owner holds it; `scontrol release` lets it go"),
-        "JobHeldAdmin": Ruling(
-            False, "an administrator, or Slurm itself, holds it; an administrator can release it"
-        ),
-        "JobHoldMaxRequeue": Ruling(False, "it was requeued too often, so Slurm holds it"),
-        "launch failed requeued held": Ruling(False, "it could not be launched, so Slurm holds it"),
-        "job requeued in held state": Ruling(
-            False, "it was requeued to be held; `scontrol release` lets it go"
-        ),
-        "JobLaunchFailure": Ruling(False, "it could not be launched, so Slurm holds it"),
-        "Dependency": Ruling(False, "it waits for other jobs (its dependency)"),
-        "DependencyNeverSatisfied": Ruling(
-            False, "the jobs that it depends on did not end as it asks for, so it never starts; cancel it"
-        ),
-        "BeginTime": Ruling(False, "it is not to begin yet (its begin time)"),
-        "JobArrayTaskLimit": Ruling(False, "as many tasks of its array run as it allows at once (%)"),
-        "Licenses": Ruling(False, "it waits for licences that other jobs have"),
-        "Reservation": Ruling(False, "it waits for its reservation to begin"),
-        "ReservationDeleted": Ruling(False, "its reservation was deleted, so Slurm holds it"),
-        "PartitionDown": Ruling(False, "its partition is down; an administrator can set it UP"),
-        "PartitionInactive": Ruling(False, "its partition is inactive; an administrator can set it UP"),
-        "PartitionTimeLimit": Ruling(False, "its time limit is longer than its partition allows"),
-        "AccountNotAllowed": Ruling(False, "its account may not use its partition"),
-        "AccountingPolicy": Ruling(False, "a limit of Slurm's accounting holds it back"),
-        "QOSNotAllowed": Ruling(False, "its QOS may not be used in its partition, or by its account"),
-        "InvalidAccount": Ruling(False, "Slurm does not know its account any more"),
-        "InvalidQOS": Ruling(False, "Slurm does not know its QOS any more"),
-        "QOS": Ruling(False, "a limit of its QOS holds it back"),
-        "Assoc": Ruling(False, "a limit of its account or user holds it back"),
-        "Max": Ruling(False, "a limit of its account or user holds it back"),
-        "BurstBuffer": Ruling(False, "its burst buffer is not ready"),
-        "FrontEndDown": Ruling(False, "its front end is down"),
-        "FedJobLock": Ruling(False, "another cluster of the federation has it"),
-        "DeadLine": Ruling(False, "it cannot end before its deadline any more"),
-        "SystemFailure": Ruling(False, "Slurm had a failure with it; its log says more"),
+        **{reason: Ruling(False, words) for reason, words in _HELD.items()},
     }
 )
 _LONGEST_FIRST: Final = sorted(filter(None, RULINGS), key=len, reverse=True)

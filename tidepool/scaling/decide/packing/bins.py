@@ -100,37 +100,21 @@ class Bins:
         return [(bin, option) for _, bin, option in found]
 
     def named(self, name: str, fleet: str) -> Bin | None:
-        """The bin that holds this node."""
         return next((bin for bin in self._bins[fleet].values() if name in bin.names), None)
 
     def is_vacant(self, name: str, fleet: str) -> bool:
         """Return whether a new node can have this name."""
         return name in self._vacant.get(fleet, ())
 
-    def take(self, bin: Bin, count: int) -> list[str]:
-        """Take the nodes with the lowest names out of a bin."""
-        names = bin.names[: -count - 1 : -1]
-        del bin.names[-count:]
-        return names
+    def take(self, bin: Bin, count: int, name: str = "") -> list[str]:
+        """Take the nodes with the lowest names out of a bin, or the one that is named."""
+        return _taken(bin.names, count, name)
 
-    def take_named(self, bin: Bin, name: str) -> list[str]:
-        """Take one node out of a bin."""
-        bin.names.remove(name)
-        return [name]
-
-    def open(self, fleet: str, count: int) -> list[str]:
-        """Take the lowest free names for new nodes."""
-        vacant = self._vacant[fleet]
-        names = vacant[: -count - 1 : -1]
-        del vacant[-count:]
+    def open(self, fleet: str, count: int, name: str = "") -> list[str]:
+        """Take the lowest free names for new nodes, or that name."""
+        names = _taken(self._vacant[fleet], count, name)
         self._opened(fleet, names)
         return names
-
-    def open_named(self, fleet: str, name: str) -> list[str]:
-        """Take one free name for a new node."""
-        self._vacant[fleet].remove(name)
-        self._opened(fleet, [name])
-        return [name]
 
     def _opened(self, fleet: str, names: Sequence[str]) -> None:
         self.launched[fleet] = self.launched.get(fleet, 0) + len(names)
@@ -146,6 +130,12 @@ class Bins:
             kind = self.new(fleet)._replace(rank=DECIDED)
             self._bins[fleet][kind] = Bin(kind, [name for name in vacant if name in chosen])
 
+    def times(self, bin: Bin | None, option: Option, *, fresh: bool) -> int:
+        """Return how many jobs one of a bin's nodes takes, or a new one; ``fresh``: such that share with none."""
+        if fresh or option.sole == "job":
+            return 1
+        return option.need.times_in(bin.kind.resources if bin else empty(self.offers[option.fleet]))
+
     def put(self, was: Kind, names: list[str], need: Need, times: int, sole: str) -> None:
         """Give ``need``, ``times`` times, on each of these nodes, and put them where they belong with what is left."""
         resources = need.from_(was.resources, times)
@@ -159,8 +149,16 @@ class Bins:
 
     def new(self, fleet: str) -> Kind:
         """Return the kind that new nodes of a fleet are."""
-        offer = self.offers[fleet]
-        return Kind(fleet, NEW, True, "", FreeResources(offer.cpus, offer.memory_mib, offer.gres))
+        return Kind(fleet, NEW, True, "", empty(self.offers[fleet]))
+
+
+def _taken(names: list[str], count: int, name: str) -> list[str]:
+    if name:
+        names.remove(name)
+        return [name]
+    taken = names[: -count - 1 : -1]
+    del names[-count:]
+    return taken
 
 
 def _left(resources: FreeResources, need: Need, offer: Offer) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tidepool.scaling.decide.demand.fit import Need, empty
+from tidepool.scaling.decide.demand.fit import Need
 from tidepool.scaling.decide.demand.layout import Layout, Part
 from tidepool.scaling.decide.packing.bins import NEW, Bin, Bins, Option
 from tidepool.scaling.decide.packing.launch_limits import Grant, Group, LaunchLimits, Placement, both, options
@@ -242,13 +242,6 @@ class Packer:
                 those += names[pack * move.nodes : (pack + 1) * move.nodes]
         return Placement(rank, per_set, [tuple(those) for those in found])
 
-    def _times(self, move: _Move, group: Group) -> int:
-        """Return how many jobs of the group one of the nodes takes."""
-        if group.fresh or move.sole == "job":
-            return 1
-        resources = move.bin.kind.resources if move.bin else empty(self._bins.offers[move.fleet])
-        return move.need.times_in(resources)
-
     def _repeats(self, moves: list[_Move], group: Group, jobs: int) -> tuple[int, int]:
         """Return how many such jobs go onto the same nodes, and onto how many sets of such nodes."""
         nodes = sum(move.nodes for move in moves)
@@ -258,7 +251,8 @@ class Packer:
         per_set = jobs
         wanted: dict[Bin | str, int] = {}
         for move in moves:
-            per_set = min(per_set, self._times(move, group))
+            option = Option(move.fleet, move.need, move.sole)
+            per_set = min(per_set, self._bins.times(move.bin, option, fresh=group.fresh))
             source = move.bin or move.fleet
             wanted[source] = wanted.get(source, 0) + move.nodes
         most_sets = min(most_sets, jobs // per_set)
@@ -273,11 +267,9 @@ class Packer:
         return per_set, most_sets
 
     def _take(self, move: _Move, count: int) -> list[str]:
-        if move.name:
-            if move.bin:
-                return self._bins.take_named(move.bin, move.name)
-            return self._bins.open_named(move.fleet, move.name)
-        return self._bins.take(move.bin, count) if move.bin else self._bins.open(move.fleet, count)
+        if move.bin:
+            return self._bins.take(move.bin, count, move.name)
+        return self._bins.open(move.fleet, count, move.name)
 
 
 def _rank(moves: Iterable[_Move]) -> int:

@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tidepool.scaling.decide.demand.fit import empty
 from tidepool.scaling.decide.demand.layout import Layout
 from tidepool.scaling.decide.packing.bins import NEW, Bin, Bins, Option
 from tidepool.scaling.decide.packing.launch_limits import Grant, Group, LaunchLimits, Placement, both, options
@@ -68,16 +67,10 @@ class Several:
         """Return what fits up to a rank, the best first."""
         fitting = self._bins.fitting(options(layout, layout.parts[0]), whole_only=self._group.fresh)
         return [
-            _Source(bin, option, self._times(bin, option), len(bin.names))
+            _Source(bin, option, self._bins.times(bin, option, fresh=self._group.fresh), len(bin.names))
             for bin, option in fitting
             if bin.kind.rank <= rank
         ]
-
-    def _times(self, bin: Bin | None, option: Option) -> int:
-        if self._group.fresh or option.sole == "job":
-            return 1
-        resources = bin.kind.resources if bin is not None else empty(self._bins.offers[option.fleet])
-        return option.need.times_in(resources)
 
     def _new(self, layout: Layout, there: Sequence[_Source], jobs: int) -> tuple[list[_Source], Grant | None]:
         """The new nodes that are needed beside what is there; why they are not enough, where they are not."""
@@ -88,7 +81,7 @@ class Several:
         for option in options(layout, part):
             if missing <= 0:
                 break
-            times = self._times(None, option)
+            times = self._bins.times(None, option, fresh=self._group.fresh)
             wanted = -(-missing // min(times, jobs))
             planned = {source.option.fleet: source.nodes for source in found}
             usd = sum(source.usd * source.nodes for source in found)

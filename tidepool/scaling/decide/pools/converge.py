@@ -14,14 +14,16 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import Role
+from tidepool.conversion.next_step import other
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.packing.launch_limits import Spare
-from tidepool.scaling.decide.pools.leave import full, leaving, missing, other, stays
+from tidepool.scaling.decide.plan import in_order
+from tidepool.scaling.decide.pools.leave import full, leaving, missing, stays
 from tidepool.scaling.decide.pools.machine_status import MachineStatus, Survey, survey
 from tidepool.scaling.decide.pools.placing import (
     COMING,
@@ -50,6 +52,14 @@ _PHASES: Final[Mapping[str, Phase]] = {
 }
 
 
+#: By the rank of a pod's node, how it stands and why.
+_PLACED: Final[Mapping[int, tuple[Standing, str]]] = {
+    THERE: ("room", "there is room on {}, and Kubernetes starts it"),
+    COMING: ("coming", "{} is on its way to Kubernetes"),
+    COULD_COME: ("coming", "{} moves to Kubernetes for it"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Settled:
     """The decision about pools, in the words of a `Decision`."""
@@ -61,7 +71,7 @@ class Settled:
 
 
 class Convergence:
-    """One decision about all pools. `phases` and `spare` are what `grow` is told; `settle` is told what it asks for."""
+    """One decision about all pools. `phases` and `to_slurm` are what `grow` is told; `settle` is told what it asks for."""
 
     def __init__(self, state: ClusterState, memory: Memory) -> None:
         self._at = state.at
@@ -89,8 +99,8 @@ class Convergence:
         self._first = assign_pods(self._queue, self._pod_nodes.pod_bins((), could_come))
         self._going = frozenset(self._first.chosen(COULD_COME))
         self._taken = frozenset(self._first.chosen(THERE))
-        #: Step 2: who may come to Slurm.
-        self._to_slurm = {pool.name: self._slurm_side(pool) for pool in self._pools}
+        #: Step 2: by pool, the machines that could come to Slurm, and why no others can.
+        self.to_slurm: Mapping[str, Spare] = {pool.name: self._slurm_side(pool) for pool in self._pools}
 
     def phases(self) -> dict[str, Phase]:
         """Return the phases of the machines of pools that Slurm has, or will have; as `grow` wants them."""
@@ -104,17 +114,14 @@ class Convergence:
                 found[status.name] = _PHASES.get(status.standing, Phase.UNKNOWN)
         return found
 
-    def spare(self) -> Mapping[str, Spare]:
-        """By pool, the machines that could come to Slurm, and why no others can."""
-        return self._to_slurm
-
     def settle(self, wanted: Sequence[Launch], needed: Collection[str]) -> Settled:
         """Return what is done. ``wanted``: what jobs want to come, of a pool each; ``needed``: machines in Slurm that jobs will run on."""
         gone = {name for each in wanted for name in each.nodes}
         to_kubernetes = {pool.name: self._kubernetes_side(pool, gone, needed) for pool in self._pools}
         could_come = {name: each.names for name, each in to_kubernetes.items()}
         placement = assign_pods(self._queue, self._pod_nodes.pod_bins(gone, could_come))
-        converts = [*self._owed, *(self._for_jobs(each) for each in wanted), *self._for_pods(placement)]
+        for_jobs = [Convert(each.fleet, each.nodes, "slurm", each.reason, jobs=each.jobs) for each in wanted]
+        converts = [*self._owed, *for_jobs, *self._for_pods(placement)]
         converts.sort(key=lambda each: (each.pool, each.to, each.nodes))
         now = {name: convert for convert in converts for name in convert.nodes}
         machines = self._views(now, {*needed, *placement.chosen(THERE)})
@@ -150,9 +157,6 @@ class Convergence:
         return self._leaving(pool, "kubernetes", needed=needed)
 
     # Who goes
-
-    def _for_jobs(self, wanted: Launch) -> Convert:
-        return Convert(wanted.fleet, wanted.nodes, "slurm", wanted.reason, jobs=wanted.jobs)
 
     def _for_pods(self, placement: PodPlacement) -> list[Convert]:
         names: defaultdict[str, list[str]] = defaultdict(list)
@@ -230,22 +234,13 @@ class Convergence:
         waiting = dict(self._queue.waiting)
         for group in self._queue.groups:
             for pod in group.pods:
-                rank, node = placement.nodes.get(pod.key, (None, ""))
-                if rank == THERE:
-                    told = WaitingPod(
-                        pod.key, "room", f"there is room on {node}, and Kubernetes starts it", (node,)
-                    )
-                elif rank == COMING:
-                    told = WaitingPod(pod.key, "coming", f"{node} is on its way to Kubernetes", (node,))
-                elif rank == COULD_COME:
-                    told = WaitingPod(pod.key, "coming", f"{node} moves to Kubernetes for it", (node,))
-                else:
-                    continue
-                waiting[pod.key] = told
+                if pod.key in placement.nodes:
+                    rank, node = placement.nodes[pod.key]
+                    standing, reason = _PLACED[rank]
+                    waiting[pod.key] = WaitingPod(pod.key, standing, reason.format(node), (node,))
         offers, extended = self._offers.values(), self._queue.extended
         for group, left in placement.left:
-            standing: Standing = "never"
-            reason = never(group, offers, extended)
+            standing, reason = "never", never(group, offers, extended)
             if not reason and not group.moves:
                 standing, reason = "held", "the scheduler has not looked at it yet"
             elif not reason:
@@ -281,11 +276,11 @@ class Convergence:
                 elif rank == THERE:
                     has_room[pod.uid] = at
         return PoolMemory(
-            idle_since=_sorted(idle),
-            moving=_sorted(moving),
-            backoffs=_sorted({name: each for name, each in before.backoffs.items() if name in machines}),
+            idle_since=in_order(idle),
+            moving=in_order(moving),
+            backoffs=in_order({name: each for name, each in before.backoffs.items() if name in machines}),
             abandoned=self._survey.abandoned,
-            has_room_since=_sorted(has_room),
+            has_room_since=in_order(has_room),
         )
 
 
@@ -298,7 +293,3 @@ def _need(pods: Sequence[str]) -> str:
     if len(pods) == 1:
         return f"pod {pods[0]} needs it"
     return f"pods {', '.join(pods[:_NAMED])}{' and more' if len(pods) > _NAMED else ''} need it"
-
-
-def _sorted(mapping: Mapping[Any, Any]) -> FrozenDict[Any, Any]:
-    return FrozenDict(dict(sorted(mapping.items())))

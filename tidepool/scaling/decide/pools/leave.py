@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import Role
+from tidepool.conversion.next_step import other
 from tidepool.scaling.decide.packing.launch_limits import Spare
 from tidepool.scaling.decide.pools.machine_status import MachineStatus, Survey
 from tidepool.scaling.memory import Backoff
@@ -17,11 +18,6 @@ from tidepool.scaling.memory import Backoff
 PERSONS_STAY: Final = timedelta(minutes=10)
 _GROUPS: Final = 3
 _SERVES: Final = frozenset({"busy", "idle", "held"})
-
-
-def other(role: Role) -> Role:
-    """The other side."""
-    return "slurm" if role == "kubernetes" else "kubernetes"
 
 
 def missing(pool: ConvergedPool, survey: Survey, to: Role) -> tuple[int, str]:
@@ -79,7 +75,9 @@ def leaving(
     headroom, limit = _headroom(pool, survey, to)
     names = tuple(status.name for status in free[: max(0, headroom)])
     obstacles = [limit] if headroom < len(free) + len(why_not) and headroom <= len(names) else []
-    obstacles += [f"{fold(those)} {why}" for why, those in _grouped(why_not.items())]
+    # Those that hold most of them first.
+    held = sorted(why_not.items(), key=lambda each: (-len(each[1]), each[0]))
+    obstacles += [f"{fold(those)} {why}" for why, those in held[:_GROUPS]]
     more = len(why_not) - _GROUPS
     obstacles += [f"and {more} reasons more"] if more > 0 else []
     what = f"no more machines of pool {pool.name} move to {to}"
@@ -115,17 +113,5 @@ def _on(pool: ConvergedPool, survey: Survey, role: Role) -> int:
 
 
 def _busy(status: MachineStatus) -> str:
-    match status.standing:
-        case "busy":
-            return "busy"
-        case "moving":
-            return f"on the way to {status.to}"
-        case "unknown":
-            return "not to be seen"
-        case _:
-            return f"{status.standing} ({status.why})"
-
-
-def _grouped(why_not: Iterable[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
-    """Return the reasons that hold most of them first."""
-    return sorted(why_not, key=lambda each: (-len(each[1]), each[0]))[:_GROUPS]
+    words = {"busy": "busy", "moving": f"on the way to {status.to}", "unknown": "not to be seen"}
+    return words.get(status.standing, f"{status.standing} ({status.why})")

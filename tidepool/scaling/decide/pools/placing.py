@@ -65,7 +65,7 @@ class PodBin:
         placement: list[tuple[str, int]] = []
         if not self._rows or self._rows[-1].capacity[0] < ask.need[0]:
             return placement
-        index = bisect_left(self._rows, ask.need[0], key=_cpus)
+        index = bisect_left(self._rows, ask.need[0], key=lambda row: row.capacity[0])
         while pods and index < len(self._rows):
             row = self._rows[index]
             times = times_in(ask.need, row.capacity) if not (alone and row.used) else 0
@@ -97,10 +97,6 @@ class PodBin:
 
 def _key(row: Row) -> tuple[Vector, bool]:
     return row.capacity, row.used
-
-
-def _cpus(row: Row) -> int:
-    return row.capacity[0]
 
 
 #: From here on, a `Vector` has extended resources.
@@ -169,8 +165,8 @@ class PodNodes:
         return found
 
 
-def assign_pods(queue: PodQueue, pod_bins: Sequence[PodBin], *, most: int = COULD_COME) -> PodPlacement:
-    """Place all that waits, group by group; nobody goes to a rank above ``most``."""
+def assign_pods(queue: PodQueue, pod_bins: Sequence[PodBin]) -> PodPlacement:
+    """Place all that waits, group by group."""
     found = PodPlacement()
     # Of the same rank, nodes with extended resources come last for pods that ask for none of them.
     plain = sorted(pod_bins, key=lambda each: (each.rank, any(each.offer.capacity[_OTHERS:])))
@@ -178,7 +174,7 @@ def assign_pods(queue: PodQueue, pod_bins: Sequence[PodBin], *, most: int = COUL
     for group in queue.groups:
         left = list(group.pods)
         # What comes was sent for somebody, who would be given another machine for one that the scheduler has not looked at.
-        highest = min(most, COULD_COME if group.moves else THERE)
+        highest = COULD_COME if group.moves else THERE
         asks_more = any(group.ask.need[_OTHERS:])
         in_order = pod_bins if asks_more else plain
         # Pods differ in what they take more than in where they may be.
