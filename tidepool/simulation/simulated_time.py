@@ -7,7 +7,7 @@ what is decided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
@@ -103,7 +103,7 @@ class Pacing:
             most_s = min(self._gap_s, most_s)
             self._gap_s *= _GROWTH
         latest = now + timedelta(seconds=most_s)
-        moments = self.moments(spec, turn.decision, now) if turn.decision else ()
+        moments: Iterable[datetime] = self.moments(spec, turn.decision, now) if turn.decision else ()
         soonest = min((moment for moment in moments if moment > now), default=latest)
         return max(min(soonest, latest), now + timedelta(seconds=self._least_s))
 
