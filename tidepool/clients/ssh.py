@@ -15,7 +15,7 @@ from typing import Final
 import paramiko
 
 from tidepool.clients.here import PATH
-from tidepool.clients.transport import Completed, TimedOut, Unreachable, command_name
+from tidepool.clients.transport import Completed, Unreachable, command_name, late
 
 #: What paramiko logs is raised here as an error; without a handler Python would print its tracebacks.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -62,11 +62,7 @@ class Ssh:
         try:
             return self._exchange(channel, argv, stdin.encode(), deadline)
         except TimeoutError:
-            raise TimedOut(
-                f"{command_name(argv)} did not end within {timeout_s:g} s",
-                where=self.where,
-                remedy="see whether slurmctld hangs, or allow more time",
-            ) from None
+            raise late(argv, timeout_s, self.where) from None
         except (paramiko.SSHException, EOFError, OSError) as fault:
             raise Unreachable(
                 f"the connection broke while {command_name(argv)} ran, which may have done its work: {fault}",

@@ -67,11 +67,15 @@ class Transport(Protocol):
         ...
 
 
+def late(argv: Sequence[str], timeout_s: float, where: str) -> TimedOut:
+    """Return the error of a command that did not end in time."""
+    what = f"{command_name(argv)} did not end within {timeout_s:g} s"
+    return TimedOut(what, where=where, remedy="see whether slurmctld hangs, or allow more time")
+
+
 def command_name(argv: Sequence[str]) -> str:
-    """Return people's name for the command ``argv``: without `nsenter`, and `env` with its variables, before it."""
+    """Return people's name for the command ``argv``: without `env` with its variables before it."""
     words = list(argv)
-    if words[0] == "nsenter" and "--" in words:
-        words = words[words.index("--") + 1 :]
     while words[0] == "env" or ("=" in words[0] and len(words) > 1):
         del words[0]
     return words[0]

@@ -23,7 +23,6 @@ from tidepool.images.errors import MissingTool as MissingTool
 from tidepool.images.errors import RecipeError as RecipeError
 from tidepool.images.forms import FORMS as FORMS
 from tidepool.images.forms import Form as Form
-from tidepool.images.forms import ImageFile as ImageFile
 from tidepool.images.forms import export as export
 from tidepool.images.forms import find_form as find_form
 from tidepool.images.forms import refuse_forms as refuse_forms

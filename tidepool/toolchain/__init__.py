@@ -13,7 +13,6 @@ from tidepool.toolchain.source import PULUMI as PULUMI
 from tidepool.toolchain.source import BuildFailed as BuildFailed
 from tidepool.toolchain.source import CannotBuild as CannotBuild
 from tidepool.toolchain.source import Module as Module
-from tidepool.toolchain.source import Source as Source
 from tidepool.toolchain.source import ToolchainError as ToolchainError
 from tidepool.toolchain.source import ToolchainMissing as ToolchainMissing
 from tidepool.toolchain.source import read_source as read_source

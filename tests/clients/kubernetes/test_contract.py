@@ -8,7 +8,7 @@ import pytest
 
 from tests.clients.kubernetes.world import World
 from tidepool.clients.kubernetes.contract import Conflict, EvictionRefused, Invalid, NotFound
-from tidepool.clients.kubernetes.objects import POOL_LABEL, Node, Pod, Taint
+from tidepool.clients.kubernetes.objects import POOL_LABEL, Node, Pod
 
 
 def node_of(world: World, name: str) -> Node:
@@ -72,8 +72,6 @@ def test_a_node_that_is_not_there_is_not_cordoned_labelled_or_tainted(world: Wor
         world.client.uncordon("shared-9")
     with pytest.raises(NotFound):
         world.client.label("shared-9", {"a": "b"})
-    with pytest.raises(NotFound):
-        world.client.taint("shared-9", [Taint("a", "NoSchedule")])
 
 
 def test_labels_are_set_and_taken_away_others_stay(world: World) -> None:
@@ -81,17 +79,6 @@ def test_labels_are_set_and_taken_away_others_stay(world: World) -> None:
     world.client.label("shared-1", {"goes": None, "comes": "now"})
     labels = node_of(world, "shared-1").labels
     assert (labels["stays"], labels["comes"], "goes" in labels) == ("yes", "now", False)
-
-
-def test_taints_are_added_and_taken_away_others_stay(world: World) -> None:
-    stays, comes = Taint("stays", "NoSchedule", "1"), Taint("comes", "NoExecute")
-    world.add_node("shared-1", taints=(stays, Taint("goes", "PreferNoSchedule")))
-    world.client.taint("shared-1", [comes], remove=["goes"])
-    assert set(node_of(world, "shared-1").taints) == {stays, comes}
-    world.client.taint("shared-1", [Taint("stays", "NoSchedule", "2")])
-    assert set(node_of(world, "shared-1").taints) == {Taint("stays", "NoSchedule", "2"), comes}
-    world.client.taint("shared-1", [], remove=["stays", "comes", "never"])
-    assert node_of(world, "shared-1").taints == ()
 
 
 def test_pods_are_seen_with_what_they_ask_for(world: World) -> None:

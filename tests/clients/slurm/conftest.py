@@ -7,11 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.clients.slurm.namespaces import InNamespaces
 from tests.clients.slurm.real import RealSlurm, missing
 from tests.clients.slurm.sshd import Sshd, sshd
 from tests.clients.slurm.world import FakeWorld, RealWorld, World
 from tests.golden import NEXT_CONVERGED, golden_image
-from tidepool.clients.slurm import Here, InNamespaces, Slurm, Transport
+from tidepool.clients.here import Here
+from tidepool.clients.slurm import Slurm, Transport
 from tidepool.clients.ssh import Ssh
 
 __all__ = ["sshd"]  # a fixture, which pytest finds here

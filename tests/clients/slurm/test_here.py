@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tidepool.clients.slurm import Completed, Here, InNamespaces, TimedOut, Unreachable
+from tests.clients.slurm.namespaces import InNamespaces
+from tidepool.clients.here import Here
+from tidepool.clients.slurm import Completed, TimedOut, Unreachable
 
 
 def test_a_command_is_an_argument_list_that_no_shell_reads() -> None:

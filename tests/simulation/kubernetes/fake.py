@@ -32,7 +32,6 @@ from tidepool.clients.kubernetes.objects import (
     Pod,
     Right,
     SigningRequest,
-    Taint,
     guards,
 )
 from tidepool.clients.kubernetes.signing import new_token, refuse_unless_of
@@ -162,15 +161,6 @@ class FakeKubernetes(FakeCluster):
         both = {**self._known(node).labels, **labels}
         kept = FrozenDict({key: value for key, value in both.items() if value is not None})
         self._put(replace(self._known(node), labels=kept))
-        self._changed()
-
-    def taint(self, node: str, taints: Iterable[Taint], remove: Iterable[str] = ()) -> None:
-        self._begin_call(Right("get", "nodes"), Right("patch", "nodes"))
-        new, gone = tuple(taints), frozenset(remove)
-        seen = self._known(node)
-        same = {(taint.key, taint.effect) for taint in new}
-        kept = (t for t in seen.taints if t.key not in gone and (t.key, t.effect) not in same)
-        self._put(replace(seen, taints=(*kept, *new)))
         self._changed()
 
     def delete_node(self, node: str, uid: str | None = None) -> None:

@@ -33,7 +33,6 @@ from tidepool.clients.kubernetes.objects import (
     Pod,
     Right,
     SigningRequest,
-    Taint,
 )
 from tidepool.clients.kubernetes.requests import Json, Requests, named
 from tidepool.clients.kubernetes.signing import new_token, refuse_unless_of, signing_request
@@ -153,21 +152,6 @@ class KubernetesApi:
 
     def label(self, node: str, labels: Mapping[str, str | None]) -> None:
         self._api.patch(named(_NODES, node), {"metadata": {"labels": dict(labels)}}, _PATCH_NODES)
-
-    def taint(self, node: str, taints: Iterable[Taint], remove: Iterable[str] = ()) -> None:
-        new, gone = tuple(taints), frozenset(remove)
-        same = {(taint.key, taint.effect) for taint in new}
-
-        def change(seen: Json) -> Json | None:
-            # As they are written: they may say when they were added, and that stays.
-            there = list((seen.get("spec") or {}).get("taints") or ())
-            kept = [
-                t for t in there if t.get("key") not in gone and (t.get("key"), t.get("effect")) not in same
-            ]
-            added = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in new]
-            return None if [*kept, *added] == there else {"spec": {"taints": [*kept, *added]}}
-
-        self._api.alter(named(_NODES, node), _PATCH_NODES, "Node", change)
 
     def delete_node(self, node: str, uid: str | None = None) -> None:
         self._api.delete(named(_NODES, node), Right("delete", "nodes"), uid=uid)

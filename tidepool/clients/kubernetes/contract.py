@@ -24,7 +24,6 @@ from tidepool.clients.kubernetes.objects import (
     Pod,
     Right,
     SigningRequest,
-    Taint,
 )
 
 
@@ -183,10 +182,6 @@ class KubernetesClient(KubernetesReader, Protocol):
 
     def label(self, node: str, labels: Mapping[str, str | None]) -> None:
         """Set labels, or take away those whose value is None; others stay."""
-        ...
-
-    def taint(self, node: str, taints: Iterable[Taint], remove: Iterable[str] = ()) -> None:
-        """Add taints, and take away those of the keys ``remove``; others stay."""
         ...
 
     def evict(self, pod: Pod) -> None:

@@ -8,7 +8,6 @@
 """
 
 from tidepool.clients.here import Here as Here
-from tidepool.clients.here import InNamespaces as InNamespaces
 from tidepool.clients.slurm.client import Slurm as Slurm
 from tidepool.clients.slurm.contract import Controller as Controller
 from tidepool.clients.slurm.contract import ControllerDown as ControllerDown
@@ -19,7 +18,6 @@ from tidepool.clients.slurm.contract import PermissionDenied as PermissionDenied
 from tidepool.clients.slurm.contract import Refused as Refused
 from tidepool.clients.slurm.contract import SlurmClient as SlurmClient
 from tidepool.clients.slurm.contract import SlurmError as SlurmError
-from tidepool.clients.slurm.contract import SlurmReader as SlurmReader
 from tidepool.clients.slurm.contract import Submitted as Submitted
 from tidepool.clients.slurm.job import Job as Job
 from tidepool.clients.slurm.job import JobState as JobState

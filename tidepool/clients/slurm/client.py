@@ -168,12 +168,14 @@ class Slurm:
 
     def submit(self, request: JobRequest) -> Submitted:
         argv = ["sbatch", "--parsable", *request.arguments()]
-        completed = self._commands.run_plainly(argv, request.script)
+        # In the transport's environment only, as a job inherits it.
+        transport, timeout_s = self._commands.transport, self._commands.timeout_s
+        completed = transport.run(argv, stdin=request.script, timeout_s=timeout_s)
         # A submit plugin may write what looks like an error for a job that was taken: the number decides.
         found = _SUBMITTED.fullmatch(completed.stdout.strip())
         if completed.exit_code == 0 and found:
             return Submitted(int(found[1]), completed.stderr.strip())
-        judge(argv, completed, self._commands.transport.where)
+        judge(argv, completed, transport.where)
         raise self._commands.malformed(argv, "it has no job id")
 
     def cancel(self, job_id: int, *, array_id: str = "") -> None:

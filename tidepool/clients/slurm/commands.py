@@ -132,14 +132,6 @@ class Commands:
         """
         return self.transport.run([*_ENVIRONMENT, *argv], timeout_s=self.timeout_s)
 
-    def run_plainly(self, argv: Sequence[str], stdin: str) -> Completed:
-        """As `run`, in the transport's environment only: for what a job inherits.
-
-        Raises:
-            Unreachable, TimedOut: it did not run, or did not end.
-        """
-        return self.transport.run(argv, stdin=stdin, timeout_s=self.timeout_s)
-
     def ask(self, argv: Sequence[str]) -> str:
         """Return what the command ``argv`` answers.
 

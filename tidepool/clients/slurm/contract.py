@@ -71,8 +71,8 @@ class Submitted:
     messages: str = ""
 
 
-class SlurmReader(Protocol):
-    """Looks, and changes nothing."""
+class SlurmClient(Protocol):
+    """Looks and changes. ``nodes`` are hostlists; an empty one, and ``ALL``, are a ValueError."""
 
     def ping(self) -> tuple[Controller, ...]:
         """The controllers, and which of them answer. That none does is no error here."""
@@ -113,10 +113,6 @@ class SlurmReader(Protocol):
     def close(self) -> None:
         """Let go of connections. Closing twice is no mistake."""
         ...
-
-
-class SlurmClient(SlurmReader, Protocol):
-    """Looks and changes. ``nodes`` are hostlists; an empty one, and ``ALL``, are a ValueError."""
 
     def create_slots(self, slots: Slots) -> None:
         """Declare nodes that are not there yet. Names that are there already stay as they are, whatever their shape.
