@@ -46,16 +46,7 @@ def runs_of_numbers(numbers: list[int]) -> list[Run]:
     first, last = min(numbers), max(numbers)
     if last - first + 1 == len(numbers):
         return [(first, last)]
-    runs = []
-    previous = first
-    numbers.sort()
-    for number in numbers:
-        if number > previous + 1:
-            runs.append((first, previous))
-            first = number
-        previous = number
-    runs.append((first, previous))
-    return runs
+    return merged([(number, number) for number in numbers])
 
 
 def merged(runs: list[Run]) -> list[Run]:
@@ -66,21 +57,6 @@ def merged(runs: list[Run]) -> list[Run]:
             found[-1] = (found[-1][0], max(last, found[-1][1]))
         else:
             found.append((first, last))
-    return found
-
-
-def common(ones: list[Run], others: list[Run]) -> list[Run]:
-    """The numbers that are in both."""
-    found = []
-    i = j = 0
-    while i < len(ones) and j < len(others):
-        first, last = max(ones[i][0], others[j][0]), min(ones[i][1], others[j][1])
-        if first <= last:
-            found.append((first, last))
-        if ones[i][1] < others[j][1]:
-            i += 1
-        else:
-            j += 1
     return found
 
 
@@ -132,17 +108,17 @@ class HostSet(Collection[str]):
 
     __slots__ = ("_runs",)
 
-    def __init__(self, text: str = "", limit: int = LIMIT) -> None:
+    def __init__(self, text: str = "") -> None:
         """Read the hostlist ``text``.
 
         Raises:
-            HostlistError: when it cannot be read, or stands for more than ``limit`` names.
+            HostlistError: when it cannot be read, or stands for more than `LIMIT` names.
         """
         if "[" not in text and "]" not in text:
-            self._runs = _runs_of_names(expand(text, limit))
+            self._runs = _runs_of_names(expand(text))
             return
         items = parse(text)
-        check_limit(text, sum(map(size, items)), limit)
+        check_limit(text, sum(map(size, items)), LIMIT)
         runs: defaultdict[_Key, list[Run]] = defaultdict(list)
         for item in items:
             _add_runs(item, runs)
@@ -193,8 +169,7 @@ class HostSet(Collection[str]):
         return self._of(runs)
 
     def __and__(self, other: HostSet) -> HostSet:
-        both = ((key, common(runs, other._runs.get(key, []))) for key, runs in self._runs.items())
-        return self._of({key: runs for key, runs in both if runs})
+        return self - (self - other)
 
     def __sub__(self, other: HostSet) -> HostSet:
         left = ((key, without(runs, other._runs.get(key, []))) for key, runs in self._runs.items())

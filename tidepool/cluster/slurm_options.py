@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from tidepool.cluster.slurm_keys import CGROUP_CONF, PARTITION_LINE, SLURM_CONF, Key, Table
@@ -23,86 +22,79 @@ _POWER = "Slurm's power saving would stop machines behind the scaler's back; wit
 _PLACES = "images and supervisors count on the places and accounts that Tidepool gives"
 
 #: What a person cannot set in slurm.conf, by key in lower case, and why.
-PROTECTED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "clustername": f"{_SPEC}: name",
-        "slurmctldhost": f"{_SPEC}: controller",
-        "slurmctldaddr": f"{_SPEC}: controller",
-        "backupcontroller": f"{_SPEC}: controller.backup",
-        "backupaddr": f"{_SPEC}: controller.backup",
-        "nodename": "nodes are slots that Tidepool creates while Slurm runs, and a line here would take their names; "
-        "write a fleet",
-        "nodeset": f"{_SPEC}: each fleet is a node set",
-        "partitionname": f"{_SPEC}: partitions",
-        "downnodes": "nodes are slots that are not there yet when Slurm reads this; drain a node instead",
-        "frontendname": "a front end runs jobs of many nodes, which no machine of Tidepool does",
-        "maxnodecount": f"{_SPEC}: the slots of all fleets",
-        "grestypes": f"{_SPEC}: the gres of the fleets' shapes",
-        "topologyplugin": f"{_SPEC}: topology",
-        "treewidth": "nodes come and go, so slurmctld has to reach each by itself and not through other nodes",
-        "selecttype": "Tidepool grows fleets by cpus, memory and gres, which only select/cons_tres hands out",
-        "authtype": "the cluster's key, which every machine of it is given, is munge's",
-        "returntoservice": "a node that registers has to come into service by itself (2)",
-        "resumeprogram": _POWER,
-        "resumefailprogram": _POWER,
-        "suspendprogram": _POWER,
-        "suspendtime": _POWER,
-        "suspendexcnodes": "it is each fleet's `min_nodes`",
-        "slurmuser": _PLACES,
-        "slurmduser": _PLACES,
-        "statesavelocation": _PLACES,
-        "slurmdspooldir": _PLACES,
-        "slurmctldpidfile": _PLACES,
-        "slurmdpidfile": _PLACES,
-        "slurmctldlogfile": _PLACES,
-        "slurmdlogfile": _PLACES,
-        "plugindir": _PLACES,
-        "accountingstoragetype": f"{_SPEC}: controller.accounting",
-        "accountingstoragehost": f"{_SPEC}: controller.accounting",
-    }
-)
+PROTECTED: Final[Mapping[str, str]] = {
+    "clustername": f"{_SPEC}: name",
+    "slurmctldhost": f"{_SPEC}: controller",
+    "slurmctldaddr": f"{_SPEC}: controller",
+    "backupcontroller": f"{_SPEC}: controller.backup",
+    "backupaddr": f"{_SPEC}: controller.backup",
+    "nodename": "nodes are slots that Tidepool creates while Slurm runs, and a line here would take their names; "
+    "write a fleet",
+    "nodeset": f"{_SPEC}: each fleet is a node set",
+    "partitionname": f"{_SPEC}: partitions",
+    "downnodes": "nodes are slots that are not there yet when Slurm reads this; drain a node instead",
+    "frontendname": "a front end runs jobs of many nodes, which no machine of Tidepool does",
+    "maxnodecount": f"{_SPEC}: the slots of all fleets",
+    "grestypes": f"{_SPEC}: the gres of the fleets' shapes",
+    "topologyplugin": f"{_SPEC}: topology",
+    "treewidth": "nodes come and go, so slurmctld has to reach each by itself and not through other nodes",
+    "selecttype": "Tidepool grows fleets by cpus, memory and gres, which only select/cons_tres hands out",
+    "authtype": "the cluster's key, which every machine of it is given, is munge's",
+    "returntoservice": "a node that registers has to come into service by itself (2)",
+    "resumeprogram": _POWER,
+    "resumefailprogram": _POWER,
+    "suspendprogram": _POWER,
+    "suspendtime": _POWER,
+    "suspendexcnodes": "it is each fleet's `min_nodes`",
+    "slurmuser": _PLACES,
+    "slurmduser": _PLACES,
+    "statesavelocation": _PLACES,
+    "slurmdspooldir": _PLACES,
+    "slurmctldpidfile": _PLACES,
+    "slurmdpidfile": _PLACES,
+    "slurmctldlogfile": _PLACES,
+    "slurmdlogfile": _PLACES,
+    "plugindir": _PLACES,
+    "accountingstoragetype": f"{_SPEC}: controller.accounting",
+    "accountingstoragehost": f"{_SPEC}: controller.accounting",
+}
 
 _STANDING_BY: Final = (
     "slurmctld before 23.11 that gave back control has to be started anew, which Tidepool has it do with this"
 )
 
 #: The same, of releases before 23.11.
-PROTECTED_BEFORE_23_11: Final[Mapping[str, str]] = MappingProxyType(
-    {"slurmctldprimaryonprog": _STANDING_BY, "slurmctldprimaryoffprog": _STANDING_BY}
-)
+PROTECTED_BEFORE_23_11: Final[Mapping[str, str]] = {
+    "slurmctldprimaryonprog": _STANDING_BY,
+    "slurmctldprimaryoffprog": _STANDING_BY,
+}
 
 #: Words of lists in slurm.conf that are there whatever a person adds to the list.
-REQUIRED_WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        # Nodes fetch their configuration from the controller, so it changes on all of them at once.
-        "slurmctldparameters": ("enable_configless",),
-        # The shape of the spec counts, not what slurmd finds: it shares this machine with others.
-        "slurmdparameters": ("config_overrides",),
-    }
-)
+REQUIRED_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    # Nodes fetch their configuration from the controller, so it changes on all of them at once.
+    "slurmctldparameters": ("enable_configless",),
+    # The shape of the spec counts, not what slurmd finds: it shares this machine with others.
+    "slurmdparameters": ("config_overrides",),
+}
 
 #: Words that break Tidepool, by key in lower case, and why.
-_FORBIDDEN_WORDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
-    {
-        "slurmctldparameters": {
-            "cloud_reg_addrs": "it lets go of NodeAddr when a node stops, and a slot's address is its own for ever",
-        },
-        "accountingstorageenforce": {
-            "none": "slurmctld of 22.05 dies of it; leave the key out, that is the same"
-        },
-    }
-)
+_FORBIDDEN_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "slurmctldparameters": {
+        "cloud_reg_addrs": "it lets go of NodeAddr when a node stops, and a slot's address is its own for ever",
+    },
+    "accountingstorageenforce": {
+        "none": "slurmctld of 22.05 dies of it; leave the key out, that is the same"
+    },
+}
 
-_PROTECTED_IN_PARTITIONS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "partitionname": "it is the partition's `name`",
-        "nodes": "it is the partition's `fleets`",
-        "default": "it is the partition's `default`",
-        "maxtime": "it is the partition's `max_time`",
-        "suspendtime": _POWER,
-        "powerdownonidle": _POWER,
-    }
-)
+_PROTECTED_IN_PARTITIONS: Final[Mapping[str, str]] = {
+    "partitionname": "it is the partition's `name`",
+    "nodes": "it is the partition's `fleets`",
+    "default": "it is the partition's `default`",
+    "maxtime": "it is the partition's `max_time`",
+    "suspendtime": _POWER,
+    "powerdownonidle": _POWER,
+}
 
 
 def check_slurm_conf(release: Release, key: str, value: Value) -> None:

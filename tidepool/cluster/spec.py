@@ -153,10 +153,7 @@ class Fleet(Part):
         Raises:
             KeyError: when there is none.
         """
-        for entry in self.infrastructures:
-            if entry.key == key:
-                return entry
-        raise KeyError(key)
+        return {entry.key: entry for entry in self.infrastructures}[key]
 
     def only_on(self, entry: Infrastructure) -> Fleet:
         """The fleet as if ``entry`` were the only one of its infrastructures."""
@@ -417,10 +414,7 @@ class ClusterSpec(Part):
         Raises:
             KeyError: when there is none.
         """
-        for fleet in self.fleets:
-            if fleet.name == name:
-                return fleet
-        raise KeyError(name)
+        return {fleet.name: fleet for fleet in self.fleets}[name]
 
     def pool(self, name: str) -> ConvergedPool:
         """The pool ``name``.
@@ -428,7 +422,4 @@ class ClusterSpec(Part):
         Raises:
             KeyError: when there is none.
         """
-        for pool in self.pools:
-            if pool.name == name:
-                return pool
-        raise KeyError(name)
+        return {pool.name: pool for pool in self.pools}[name]

@@ -14,7 +14,7 @@ from tidepool.cluster.network_checks import kubernetes_networks, subnets_outside
 from tidepool.cluster.roles import ROLES
 from tidepool.cluster.slurm_options import Value, check_cgroup_conf, check_partition, check_slurm_conf
 from tidepool.cluster.slurm_releases import RELEASES, Release, served_by
-from tidepool.cluster.spec_entries import Entry, Mistake, listed, numbered, total, words
+from tidepool.cluster.spec_entries import Entry, Mistake, listed, numbered, part, total, words
 
 #: Slurm's own limit (MAX_SLURM_NODES).
 MOST_NODES: Final = 65_536
@@ -40,11 +40,7 @@ def _names_twice(spec: Mapping[str, Any]) -> Iterator[Mistake]:
             if entry.name is None:
                 continue
             if entry.name in first:
-                yield Mistake(
-                    f"{entry.path}.name",
-                    entry.name,
-                    f"{first[entry.name]} has this name already; give each its own",
-                )
+                yield entry.mistake("name", f"{first[entry.name]} has this name already; give each its own")
             first.setdefault(entry.name, entry.path)
 
 
@@ -54,11 +50,8 @@ def _names_of_role_files(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     for entry in listed(spec, "fleets", "pools"):
         if entry.name is not None and entry.name in taken:
             pool = taken[entry.name]
-            yield Mistake(
-                f"{entry.path}.name",
-                entry.name,
-                f"under this name the files of a role of {pool.path} ({pool.name}) are kept; take another",
-            )
+            said = f"under this name the files of a role of {pool.path} ({pool.name}) are kept; take another"
+            yield entry.mistake("name", said)
 
 
 def _features_that_are_fleets(spec: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -85,30 +78,23 @@ def _fleets_unknown(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     for partition in listed(spec, "partitions"):
         seen = set()
         for i, name in words(partition.keys.get("fleets")):
+            path = f"{partition.path}.fleets[{i}]"
             if name not in known:
-                yield Mistake(
-                    f"{partition.path}.fleets[{i}]", name, f"there is no such fleet; {nearest(name, known)}"
-                )
+                yield Mistake(path, name, f"there is no such fleet; {nearest(name, known)}")
             elif name in seen:
-                yield Mistake(
-                    f"{partition.path}.fleets[{i}]", name, "this fleet is named twice; leave one out"
-                )
+                yield Mistake(path, name, "this fleet is named twice; leave one out")
             seen.add(name)
 
 
 def _infrastructures_unused(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     """Options of an infrastructure that nothing reads."""
-    options = spec.get("infrastructures")
-    if not isinstance(options, Mapping):
-        return
-    controller = spec.get("controller")
-    own = _infrastructure_name(controller.get("infrastructure") if isinstance(controller, Mapping) else None)
+    own = _infrastructure_name(part(spec, "controller").get("infrastructure"))
     named = {
         _infrastructure_name(each)
         for fleet in listed(spec, "fleets")
         for _, each in numbered(fleet.keys.get("infrastructures"))
     }
-    for name in options:
+    for name in part(spec, "infrastructures"):
         path = f"infrastructures.{name}"
         if name == own:
             yield Mistake(
@@ -125,15 +111,10 @@ def _infrastructure_name(said: object) -> str | None:
 
 
 def _defaults(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    defaults = [
-        partition for partition in listed(spec, "partitions") if partition.keys.get("default") is True
-    ]
+    defaults = [each for each in listed(spec, "partitions") if each.keys.get("default") is True]
     for partition in defaults[1:]:
-        yield Mistake(
-            f"{partition.path}.default",
-            True,
-            f"{defaults[0].path} ({defaults[0].name}) is the default already; one partition can be it",
-        )
+        first = f"{defaults[0].path} ({defaults[0].name})"
+        yield partition.mistake("default", f"{first} is the default already; one partition can be it")
 
 
 def _too_many_nodes(spec: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -147,8 +128,7 @@ def _too_many_nodes(spec: Mapping[str, Any]) -> Iterator[Mistake]:
             None,
             f"their max_nodes sum up to {slots}{of_pools}, and Slurm has room for {MOST_NODES}; lower them",
         )
-    limits = spec.get("limits")
-    most = limits.get("max_nodes") if isinstance(limits, Mapping) else None
+    most = part(spec, "limits").get("max_nodes")
     least = total(fleets, "min_nodes")
     if isinstance(most, int) and most < least:
         yield Mistake(
@@ -169,9 +149,9 @@ def _pools_without_kubernetes(spec: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _controller_on_a_pool(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    controller, scaling = spec.get("controller"), spec.get("scaling")
-    on = controller.get("runs_on") if isinstance(controller, Mapping) else None
-    if not isinstance(controller, Mapping) or not isinstance(on, str):
+    controller = part(spec, "controller")
+    on = controller.get("runs_on")
+    if not isinstance(on, str):
         return
     path = "controller.runs_on"
     pool, _, number = on.rpartition("-")
@@ -194,7 +174,7 @@ def _controller_on_a_pool(spec: Mapping[str, Any]) -> Iterator[Mistake]:
         )
     if controller.get("backup") is True:
         yield Mistake("controller.backup", True, f"`ctl` stands by for {on} already; leave one of them out")
-    if isinstance(scaling, Mapping) and scaling.get("mode") == "power_save":
+    if part(spec, "scaling").get("mode") == "power_save":
         yield Mistake(
             path,
             on,
@@ -204,8 +184,7 @@ def _controller_on_a_pool(spec: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _power_saving_of_a_tree(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    scaling = spec.get("scaling")
-    mode = scaling.get("mode") if isinstance(scaling, Mapping) else None
+    mode = part(spec, "scaling").get("mode")
     if mode == "power_save" and spec.get("topology") == "tree":
         yield Mistake(
             "scaling.mode",
@@ -277,16 +256,12 @@ def _policies(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     for policy in _policies_listed(spec):
         if policy.name in ("queue", "backlog"):
             if queue:
-                yield Mistake(
-                    f"{policy.path}.name", policy.name, f"{queue} is one already; leave one of them out"
-                )
+                yield policy.mistake("name", f"{queue} is one already; leave one of them out")
             queue = queue or f"{policy.path} ({policy.name})"
         if policy.name == "account":
             account = policy.keys.get("account")
             if isinstance(account, str) and account in capped:
-                yield Mistake(
-                    f"{policy.path}.account", account, f"{capped[account]} caps it already; leave one out"
-                )
+                yield policy.mistake("account", f"{capped[account]} caps it already; leave one out")
             elif isinstance(account, str):
                 capped[account] = policy.path
         fleet, nodes = policy.keys.get("fleet"), policy.keys.get("nodes")
@@ -294,22 +269,18 @@ def _policies(spec: Mapping[str, Any]) -> Iterator[Mistake]:
             continue
         most = fleets.get(fleet)
         if fleet not in fleets:
-            yield Mistake(f"{policy.path}.fleet", fleet, f"there is no such fleet; {nearest(fleet, known)}")
+            yield policy.mistake("fleet", f"there is no such fleet; {nearest(fleet, known)}")
         elif isinstance(most, int) and isinstance(nodes, int) and nodes > most:
-            yield Mistake(
-                f"{policy.path}.nodes",
-                nodes,
-                f"more than max_nodes of {fleet}, which is {most}; lower it or raise that",
+            yield policy.mistake(
+                "nodes", f"more than max_nodes of {fleet}, which is {most}; lower it or raise that"
             )
 
 
 def _policies_listed(spec: Mapping[str, Any]) -> list[Entry]:
     """A policy is a mapping, or only its name."""
-    scaling = spec.get("scaling")
-    policies = scaling.get("policies") if isinstance(scaling, Mapping) else None
     return [
         Entry(f"scaling.policies[{i}]", {"name": each} if isinstance(each, str) else each)
-        for i, each in numbered(policies)
+        for i, each in numbered(part(spec, "scaling").get("policies"))
         if isinstance(each, str | Mapping)
     ]
 

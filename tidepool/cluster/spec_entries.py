@@ -45,6 +45,10 @@ class Entry:
         """Return the subnet of a fleet or a pool; None where there is none that can be read."""
         return as_network(self.keys.get("subnet"))
 
+    def mistake(self, key: str, message: str) -> Mistake:
+        """Return what is wrong with the value of one of its keys."""
+        return Mistake(f"{self.path}.{key}", self.keys.get(key), message)
+
     @property
     def slots(self) -> object:
         """Return how many slots a fleet or a pool has, by what stands there."""
@@ -59,6 +63,12 @@ def listed(spec: Mapping[str, Any], *kinds: str) -> list[Entry]:
         for i, entry in numbered(spec.get(kind))
         if isinstance(entry, Mapping)
     ]
+
+
+def part(spec: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return the mapping at a key; an empty one where there is none."""
+    found = spec.get(key)
+    return found if isinstance(found, Mapping) else {}
 
 
 def numbered(entries: object) -> Iterator[tuple[int, Any]]:
