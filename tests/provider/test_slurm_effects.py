@@ -6,15 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.clients.slurm import Node, NodeBase, NodeState
+from tests.scaling.decide.cluster_states import job
+from tidepool.clients.slurm import Job, JobState, Node, NodeBase, NodeState
 from tidepool.cluster.slurm_conf import configuration
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.provider.slurm_effects import (
     Effect,
     Impact,
     PartitionOrder,
-    Use,
-    Verb,
     impact,
     losses,
     partitions_of,
@@ -108,19 +107,19 @@ def test_the_partitions_and_settings_of_a_real_file() -> None:
     assert setting(files, "NoSuchKey", "?") == "?"
     more = spec | {"partitions": [{"name": "main"}]}
     found = impact(files, configuration(read_spec(more)))
-    assert found.orders == (PartitionOrder(Verb.DELETE, "night"),)
+    assert found.orders == (PartitionOrder("delete", "night"),)
 
 
 @pytest.mark.parametrize(
     ("before", "after", "order"),
     [
-        ("State=UP", "State=DOWN", PartitionOrder(Verb.UPDATE, "main", (("State", "DOWN"),))),
-        (" State=UP", " State=UP MaxTime=60", PartitionOrder(Verb.UPDATE, "main", (("MaxTime", "60"),))),
-        ("PartitionName=main Nodes=ALL State=UP\n", "", PartitionOrder(Verb.DELETE, "main")),
+        ("State=UP", "State=DOWN", PartitionOrder("update", "main", (("State", "DOWN"),))),
+        (" State=UP", " State=UP MaxTime=60", PartitionOrder("update", "main", (("MaxTime", "60"),))),
+        ("PartitionName=main Nodes=ALL State=UP\n", "", PartitionOrder("delete", "main")),
         (
             "PartitionName=main",
             "PartitionName=night Nodes=a\nPartitionName=main",
-            PartitionOrder(Verb.CREATE, "night", (("Nodes", "a"),)),
+            PartitionOrder("create", "night", (("Nodes", "a"),)),
         ),
     ],
 )
@@ -135,20 +134,21 @@ def test_who_becomes_the_default_is_told_last() -> None:
     assert [order.name for order in _impact(new, old).orders] == ["night", "main"]
 
 
-def _use(job_id: int, *nodes: str, partition: str = "main") -> Use:
-    return Use(job_id, (partition,), frozenset(nodes))
+def _job(job_id: int, *nodes: str, partition: str = "main") -> Job:
+    state = JobState.RUNNING if nodes else JobState.PENDING
+    return job(job_id, partitions=(partition,), nodelist=",".join(nodes), state=state)
 
 
 def test_what_runs_or_waits_there_keeps_a_partition() -> None:
-    uses = [_use(7, "cpu-1"), _use(3), _use(9, partition="night")]
-    (said,) = losses({"main"}, {}, uses)
+    jobs = [_job(7, "cpu-1"), _job(3), _job(9, partition="night")]
+    (said,) = losses({"main"}, {}, jobs)
     assert said.startswith("partition main cannot go: Slurm would cancel the jobs 3, 7 in it")
-    assert list(losses({"empty"}, {}, uses)) == []
+    assert list(losses({"empty"}, {}, jobs)) == []
 
 
 def test_what_runs_there_keeps_a_fleet() -> None:
-    uses = [_use(7, "cpu-2"), _use(8, "cpu-3", "gpu-1"), _use(3)]
-    (said,) = losses((), {"cpu": "cpu-[1-4]", "big": "big-[1-4]"}, uses)
+    jobs = [_job(7, "cpu-2"), _job(8, "cpu-3", "gpu-1"), _job(3)]
+    (said,) = losses((), {"cpu": "cpu-[1-4]", "big": "big-[1-4]"}, jobs)
     assert said.startswith("fleet cpu cannot go: its nodes run the jobs 7, 8")
     assert said.endswith("`scancel 7 8`")
 

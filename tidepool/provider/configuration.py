@@ -14,14 +14,13 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from tidepool.clients.slurm import Completed, ControllerDown, JobState, Refused, Slurm, SlurmError, Transport
-from tidepool.cluster.hostlist import HostlistError, HostSet, expand
+from tidepool.clients.slurm import Completed, ControllerDown, Refused, Slurm, SlurmError, Transport
+from tidepool.cluster.hostlist import HostlistError, expand
 from tidepool.infrastructures.connection import transport
 from tidepool.provider.machines import connection_mistakes, machine_is_gone
 from tidepool.provider.slurm_effects import (
     Effect,
     Impact,
-    Use,
     impact,
     losses,
     partitions_of,
@@ -101,15 +100,7 @@ class ConfigurationKind(Kind[ConfigurationModel]):
             jobs = Slurm(self._host(old)).jobs()
         except SlurmError:
             return  # who cannot be asked cannot be told either: the update itself will say so
-        uses = (
-            Use(
-                job.job_id,
-                job.partitions,
-                frozenset(HostSet(job.nodelist)) if job.state is not JobState.PENDING else frozenset(),
-            )
-            for job in jobs
-        )
-        if found := list(losses(partitions, fleets, uses)):
+        if found := list(losses(partitions, fleets, jobs)):
             raise Refusal("\n".join(found))
 
     def update(
@@ -225,7 +216,6 @@ def _controller(inputs: Inputs) -> Plain:
 
 
 FOLDER: Final = "/etc/slurm"
-_LAST: Final = "slurm.conf"
 _NEW: Final = ".new"
 #: A machine that is emulated, and has just booted, may take long to open a session where others work besides.
 _TIMEOUT_S: Final = 60.0
@@ -268,7 +258,7 @@ def write_files(host: Transport, files: Mapping[str, str], *, gone: Collection[s
             archive.addfile(member, io.BytesIO(content))
     argv = ["tar", "--extract", f"--directory={FOLDER}"]
     _judge(host, host.run(argv, stdin=packed.getvalue().decode(), timeout_s=_TIMEOUT_S))
-    ordered = sorted(files, key=lambda name: (name == _LAST, name))
+    ordered = sorted(files, key=lambda name: (name == _CONF, name))
     sources = [f"{FOLDER}/{_NEW}/{name}" for name in ordered]
     argv = ["mv", "--force", f"--target-directory={FOLDER}", "--", *sources]
     _judge(host, host.run(argv, timeout_s=_TIMEOUT_S))

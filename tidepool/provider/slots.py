@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tidepool.clients.slurm import (
@@ -148,8 +148,7 @@ def _slots(shape: SlotsModel, addresses: Mapping[str, str]) -> Slots:
 
 
 def _addresses(wanted: SlotsModel) -> dict[str, str]:
-    """Return addresses by names, in the order of the hostlists."""
-    return paired(expand(wanted.names), expand(wanted.addresses))
+    return _paired(wanted.names, wanted.addresses)
 
 
 def _fleet(wanted: SlotsModel) -> str:
@@ -161,12 +160,17 @@ def _fleet(wanted: SlotsModel) -> str:
         return first
 
 
+def _paired(names: str, addresses: str) -> dict[str, str]:
+    """Return addresses by names, in the order of the hostlists."""
+    return dict(zip(expand(names), expand(addresses), strict=True))
+
+
 def _pairs(inputs: Inputs) -> dict[str, str]:
     names, addresses = inputs.get("names"), inputs.get("addresses")
     if not isinstance(names, str) or not isinstance(addresses, str):
         return {}
     try:
-        return paired(expand(names), expand(addresses))
+        return _paired(names, addresses)
     except ValueError:
         return {}  # what cannot be read is refused by the check
 
@@ -207,11 +211,6 @@ def forgettable(names: Iterable[str], there: Mapping[str, Node]) -> tuple[str, .
 def moved(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
     """The names that have another address: Slurm does not follow them."""
     return tuple(name for name, address in after.items() if before.get(name, address) != address)
-
-
-def paired(names: Sequence[str], addresses: Collection[str]) -> dict[str, str]:
-    """Addresses by names."""
-    return dict(zip(names, addresses, strict=True))
 
 
 def in_order(names: Iterable[str]) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
-from typing import Final
+from enum import IntEnum
+from typing import Final, Literal
 
-from tidepool.clients.slurm import Node, NodeFlag
+from tidepool.clients.slurm import Job, Node, NodeFlag
 from tidepool.cluster.hostlist import HostSet, fold
+from tidepool.provider.retirement import job_ids
 
 #: What `scontrol update partition` takes (scontrol(1) of 22.05), in lower case.
 _LIVE: Final = frozenset(
@@ -58,19 +59,11 @@ _LIVE: Final = frozenset(
 )
 
 
-class Verb(StrEnum):
-    """scontrol's."""
-
-    CREATE = "create"
-    UPDATE = "update"
-    DELETE = "delete"
-
-
 @dataclass(frozen=True, slots=True)
 class PartitionOrder:
     """A call of scontrol."""
 
-    verb: Verb
+    verb: Literal["create", "update", "delete"]
     name: str
     settings: tuple[tuple[str, str], ...] = ()
 
@@ -83,17 +76,17 @@ def partition_orders(old: Iterable[str], new: Iterable[str]) -> tuple[PartitionO
     before, after = _partitions(old), _partitions(new)
     if before is None or after is None:
         return None
-    orders = [PartitionOrder(Verb.DELETE, name) for name in before if name not in after]
+    orders = [PartitionOrder("delete", name) for name in before if name not in after]
     for name, settings in after.items():
         if name not in before:
-            orders.append(PartitionOrder(Verb.CREATE, name, tuple(settings.items())))
+            orders.append(PartitionOrder("create", name, tuple(settings.items())))
             continue
         known = before[name]
         if known.keys() - settings.keys():
             return None  # back to Slurm's own default, which no order says
         changed = tuple((key, value) for key, value in settings.items() if known.get(key) != value)
         if changed:
-            orders.append(PartitionOrder(Verb.UPDATE, name, changed))
+            orders.append(PartitionOrder("update", name, changed))
     said = {key for order in orders for key, _ in order.settings}
     if not {key.lower() for key in said} <= _LIVE:
         return None
@@ -170,15 +163,6 @@ class Impact:
     orders: tuple[PartitionOrder, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A job as far as it matters here: where it is queued, and the nodes that it has (none while it waits)."""
-
-    job_id: int
-    partitions: tuple[str, ...]
-    nodes: frozenset[str]
-
-
 def impact(old: Mapping[str, str], new: Mapping[str, str]) -> Impact:
     """Return the impact of the change from the files ``old`` to ``new``; comments and white space say nothing."""
     before, after = _Conf.read(old.get("slurm.conf", "")), _Conf.read(new.get("slurm.conf", ""))
@@ -227,22 +211,20 @@ def partitions_of(files: Mapping[str, str]) -> frozenset[str]:
 
 
 def losses(
-    gone_partitions: Collection[str], gone_fleets: Mapping[str, str], uses: Iterable[Use]
+    gone_partitions: Collection[str], gone_fleets: Mapping[str, str], jobs: Collection[Job]
 ) -> Iterator[str]:
     """Yield why these partitions and fleets (hostlists by name) cannot go, a line each; nothing where they can."""
-    uses = tuple(uses)
     for partition in sorted(gone_partitions):
-        if ids := [use.job_id for use in uses if partition in use.partitions]:
+        if queued := sorted({job.job_id for job in jobs if partition in job.partitions}):
             yield (
-                f"partition {partition} cannot go: Slurm would cancel the jobs {_ids(ids)} in it; wait for their end, "
-                f"or move them: `scontrol update jobid=ID partition=NAME`"
+                f"partition {partition} cannot go: Slurm would cancel the jobs {', '.join(map(str, queued))} in it; "
+                "wait for their end, or move them: `scontrol update jobid=ID partition=NAME`"
             )
     for fleet, hostlist in sorted(gone_fleets.items()):
-        nodes = HostSet(hostlist)
-        if ids := [use.job_id for use in uses if any(node in nodes for node in use.nodes)]:
+        if ids := job_ids(jobs, HostSet(hostlist)):
             yield (
-                f"fleet {fleet} cannot go: its nodes run the jobs {_ids(ids)}; wait for their end, or end them: "
-                f"`scancel {' '.join(map(str, sorted(set(ids))))}`"
+                f"fleet {fleet} cannot go: its nodes run the jobs {', '.join(map(str, ids))}; wait for their end, or "
+                f"end them: `scancel {' '.join(map(str, ids))}`"
             )
 
 
@@ -292,7 +274,3 @@ def _bare(text: str | None) -> tuple[str, ...]:
     joined = (text or "").replace("\\\n", " ")
     lines = (_EQUALS.sub("=", " ".join(line.partition("#")[0].split())) for line in joined.splitlines())
     return tuple(line for line in lines if line)
-
-
-def _ids(ids: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(set(ids))))

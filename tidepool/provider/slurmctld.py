@@ -10,7 +10,7 @@ from typing import Final
 
 from tidepool.clients.slurm import ControllerDown, Refused, Slurm, SlurmError, Transport
 from tidepool.provider.machines import read_pid
-from tidepool.provider.slurm_effects import PartitionOrder, Verb, setting
+from tidepool.provider.slurm_effects import PartitionOrder, setting
 from tidepool.resources.kind import Refusal
 
 #: Slurm's commands wait 10 s for a controller that does not answer; one that starts answers at once.
@@ -88,11 +88,11 @@ class Slurmctld:
             there = {partition.name for partition in slurm.partitions()}
             for order in orders:
                 match order.verb, order.name in there:
-                    case Verb.CREATE, False:
+                    case "create", False:
                         slurm.create_partition(order.name, order.settings)
-                    case ((Verb.CREATE | Verb.UPDATE), True):
+                    case (("create" | "update"), True):
                         slurm.update_partition(order.name, order.settings)
-                    case Verb.DELETE, True:
+                    case "delete", True:
                         slurm.delete_partition(order.name)
         except ControllerDown:
             return  # it reads the files when it starts
