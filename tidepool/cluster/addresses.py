@@ -44,27 +44,22 @@ class OwnAddresses:
 
     @property
     def gateway(self) -> IPv4Address:
-        """The way out of the network."""
         return self.network[1]
 
     @property
     def controller(self) -> IPv4Address:
-        """The machine of slurmctld."""
         return self.network[2]
 
     @property
     def backup_controller(self) -> IPv4Address:
-        """The machine of the slurmctld that takes over."""
         return self.network[3]
 
     @property
     def accounting(self) -> IPv4Address:
-        """The machine of slurmdbd and its database."""
         return self.network[4]
 
     @property
     def control_plane(self) -> IPv4Address:
-        """The machine of a Kubernetes of the cluster's own."""
         return self.network[6]
 
     def login(self, number: int) -> IPv4Address:
@@ -121,11 +116,8 @@ def capacity(subnet: IPv4Network) -> int:
 
 def pod_subnets_in(pod_network: IPv4Network) -> int:
     """Count the machines whose pods have room in a network."""
-    return (
-        1 << max(0, POD_SUBNET_PREFIX - pod_network.prefixlen)
-        if pod_network.prefixlen <= POD_SUBNET_PREFIX
-        else 0
-    )
+    bits = POD_SUBNET_PREFIX - pod_network.prefixlen
+    return 1 << bits if bits >= 0 else 0
 
 
 def pod_subnets_needed(pools: Sequence[int]) -> int:

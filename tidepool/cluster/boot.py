@@ -66,7 +66,6 @@ class File(Generic[T]):
 
     @property
     def data(self: File[str]) -> bytes:
-        """The content's bytes."""
         return base64.b64decode(self.content) if self.is_base64 else self.content.encode()
 
 

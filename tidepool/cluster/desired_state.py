@@ -214,7 +214,6 @@ class DesiredNodes:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that hold it."""
         variables = {NODES_VARIABLE: _hostlists_to_json(self.nodes)}
         if self.kubernetes:
             variables[ROLES_VARIABLE] = _hostlists_to_json(self.kubernetes)

@@ -114,16 +114,13 @@ class ConvergedPool(Part):
         return most
 
     def least(self, role: Role) -> int:
-        """Return how many machines have ``role`` at least."""
         return self.slurm_min if role == "slurm" else self.kubernetes_min
 
     def most(self, role: Role) -> int:
-        """Return how many machines have ``role`` at most."""
         said = self.slurm_max if role == "slurm" else self.kubernetes_max
         return self.machines if said is None else min(said, self.machines)
 
     def slots(self) -> tuple[Slot, ...]:
-        """A slot for each of its machines, from 1."""
         return tuple(slots(self.name, self.subnet, self.machines))
 
 

@@ -74,18 +74,8 @@ GresText = Annotated[Gres, BeforeValidator(read_gres)]
 """A `Gres`, or its text."""
 
 
-_MIB: Final = {
-    "m": 1,
-    "mb": 1,
-    "mib": 1,
-    "g": 1024,
-    "gb": 1024,
-    "gib": 1024,
-    "t": 1024**2,
-    "tb": 1024**2,
-    "tib": 1024**2,
-}
-_AMOUNT = re.compile(r"(?P<number>[0-9]{1,15}(?:\.[0-9]{1,15})?)\s*(?P<unit>[A-Za-z]+)")
+_MIB: Final = {"m": 1, "g": 1024, "t": 1024**2}
+_AMOUNT = re.compile(r"(?P<number>[0-9]{1,15}(?:\.[0-9]{1,15})?)\s*(?P<unit>[MmGgTt])(?:[Ii]?[Bb])?")
 
 
 def mebibytes(amount: Any) -> Any:
@@ -99,10 +89,9 @@ def mebibytes(amount: Any) -> Any:
     if not isinstance(amount, str):
         return amount
     match = _AMOUNT.fullmatch(amount.strip())
-    factor = _MIB.get(match["unit"].lower()) if match else None
-    if match is None or factor is None:
+    if match is None:
         raise ValueError("write a number of MiB, or a number and a unit, M, G or T: 4096, 4GiB")
-    mib = float(match["number"]) * factor
+    mib = float(match["number"]) * _MIB[match["unit"].lower()]
     if mib != int(mib):
         raise ValueError(f"{amount} is no whole number of MiB; write {round(mib)}")
     return int(mib)

@@ -34,12 +34,10 @@ class Slot:
 
     @property
     def address(self) -> IPv4Address:
-        """NodeAddr."""
         return addresses.slot_address(self.subnet, self.number)
 
     @property
     def mac(self) -> str:
-        """The MAC of its machine, whichever that is at the time."""
         return addresses.mac(self.address)
 
 

@@ -144,15 +144,9 @@ class Fleet(Part):
         return entries
 
     def slots(self) -> tuple[Slot, ...]:
-        """All slots of the fleet, from 1 to ``max_nodes``."""
         return tuple(slots(self.name, self.subnet, self.max_nodes))
 
     def infrastructure(self, key: str) -> Infrastructure:
-        """The entry of that key.
-
-        Raises:
-            KeyError: when there is none.
-        """
         return {entry.key: entry for entry in self.infrastructures}[key]
 
     def only_on(self, entry: Infrastructure) -> Fleet:
@@ -164,7 +158,6 @@ class Fleet(Part):
         return self.name if entry.offering is None else f"{self.name}.{entry.offering}"
 
     def most_nodes(self, entry: Infrastructure) -> int:
-        """Return how many of its nodes may be on one of its infrastructures."""
         return self.max_nodes if entry.max_nodes is None else min(self.max_nodes, entry.max_nodes)
 
 
@@ -333,7 +326,6 @@ class ClusterSpec(Part):
 
     @property
     def own_addresses(self) -> addresses.OwnAddresses:
-        """The addresses of the cluster's own machines."""
         return addresses.OwnAddresses(self.network)
 
     @property
@@ -366,11 +358,9 @@ class ClusterSpec(Part):
 
     @property
     def controller_image(self) -> str:
-        """The name of the image of the cluster's own machines."""
         return self.controller.infrastructure.image or self.controller.image or self.image
 
     def fleet_image(self, fleet: Fleet, infrastructure: Infrastructure) -> str:
-        """The name of the image of a fleet's machines on one of its infrastructures."""
         return infrastructure.image or fleet.image or self.image
 
     @property
@@ -401,7 +391,6 @@ class ClusterSpec(Part):
 
     @property
     def images(self) -> tuple[str, ...]:
-        """The names of all images that machines are made from, each once, in order."""
         return tuple(sorted({each for name in self.infrastructure_names for each in self.images_on(name)}))
 
     def roles_of(self, image: str) -> tuple[Role, ...]:
@@ -409,17 +398,7 @@ class ClusterSpec(Part):
         return ROLES if any(pool.image == image for pool in self.pools) else ()
 
     def fleet(self, name: str) -> Fleet:
-        """The fleet ``name``.
-
-        Raises:
-            KeyError: when there is none.
-        """
         return {fleet.name: fleet for fleet in self.fleets}[name]
 
     def pool(self, name: str) -> ConvergedPool:
-        """The pool ``name``.
-
-        Raises:
-            KeyError: when there is none.
-        """
         return {pool.name: pool for pool in self.pools}[name]

@@ -46,7 +46,6 @@ class Entry:
         return as_network(self.keys.get("subnet"))
 
     def mistake(self, key: str, message: str) -> Mistake:
-        """Return what is wrong with the value of one of its keys."""
         return Mistake(f"{self.path}.{key}", self.keys.get(key), message)
 
     @property

@@ -59,31 +59,19 @@ def concerns(spec: ClusterSpec, machine_memory_mib: int | None = None) -> tuple[
 
     ``machine_memory_mib`` is the memory of this machine, which the infrastructure `local` takes from.
     """
-    return (
-        *_without_partition(spec),
-        *_without_default(spec),
-        *_without_pools(spec),
-        *_beyond_memory(spec, machine_memory_mib),
-    )
+    return (*_unreached(spec), *_beyond_memory(spec, machine_memory_mib))
 
 
-def _without_partition(spec: ClusterSpec) -> Iterable[Concern]:
-    if any(p.fleets is None for p in spec.partitions):
-        return  # it has all of them
+def _unreached(spec: ClusterSpec) -> Iterable[Concern]:
     named = {name for p in spec.partitions for name in p.fleets or ()}
     places = {f"fleets[{i}]": fleet.name for i, fleet in enumerate(spec.fleets)}
     places |= {f"pools[{i}]": pool.name for i, pool in enumerate(spec.pools)}
+    has_all = any(p.fleets is None for p in spec.partitions)
     for place, name in places.items():
-        if name not in named:
+        if not has_all and name not in named:
             yield Concern(place, f"no partition has {name}, so no job can reach its nodes")
-
-
-def _without_default(spec: ClusterSpec) -> Iterable[Concern]:
     if len(spec.partitions) > 1 and not any(p.default for p in spec.partitions):
         yield Concern("partitions", "none is the default, so jobs that name no partition are refused")
-
-
-def _without_pools(spec: ClusterSpec) -> Iterable[Concern]:
     if spec.kubernetes is not None and not spec.pools:
         yield Concern("kubernetes", "there are no pools, so it has no nodes")
 
