@@ -60,11 +60,9 @@ class Transport(Protocol):
             Unreachable: the place, or the command in it, is not there.
             TimedOut: it did not end in time.
         """
-        ...
 
     def close(self) -> None:
         """Let go of what is kept between commands. Closing twice is no mistake."""
-        ...
 
 
 def late(argv: Sequence[str], timeout_s: float, where: str) -> TimedOut:

@@ -87,13 +87,10 @@ class Slurmctld:
         try:
             there = {partition.name for partition in slurm.partitions()}
             for order in orders:
-                match order.verb, order.name in there:
-                    case "create", False:
-                        slurm.create_partition(order.name, order.settings)
-                    case (("create" | "update"), True):
-                        slurm.update_partition(order.name, order.settings)
-                    case "delete", True:
-                        slurm.delete_partition(order.name)
+                is_there = order.name in there
+                if is_there or order.verb == "create":
+                    verb = "update" if is_there and order.verb == "create" else order.verb
+                    slurm.change_partition(verb, order.name, order.settings)
         except ControllerDown:
             return  # it reads the files when it starts
 
@@ -124,7 +121,6 @@ class Slurmctld:
         self.host.run(["sh", "-c", _BEGIN], timeout_s=_TIMEOUT_S)
 
     def log_size(self) -> int:
-        """Return the length of its log."""
         read = self.host.run(["stat", "--format=%s", self._log], timeout_s=_TIMEOUT_S)
         return int(read.stdout) if read.exit_code == 0 else 0
 

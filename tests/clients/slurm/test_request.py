@@ -25,7 +25,6 @@ def test_slots_are_declared_as_future_nodes() -> None:
     [
         Slots("n[1-3]", "10.0.0.[1-2]", 1, 1),
         Slots("n[1-3]", "", 1, 1),
-        Slots("n[1-3]", "10.0.0.[1-3]", 1, 1, ports="[1-2]"),
     ],
 )
 def test_lists_of_different_lengths_never_reach_slurmctld_for_they_end_it(slots: Slots) -> None:

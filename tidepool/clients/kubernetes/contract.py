@@ -110,31 +110,24 @@ class KubernetesReader(Protocol):
 
     def version(self) -> str:
         """The API server's: ``v1.36.3``."""
-        ...
 
     def missing_rights(self, rights: Iterable[Right] = NEEDED) -> tuple[Right, ...]:
         """Return the rights that the credential lacks, by SelfSubjectAccessReview."""
-        ...
 
     def nodes(self, pool: str | None = None) -> tuple[Node, ...]:
         """All nodes, or those of a pool, by its label."""
-        ...
 
     def node(self, name: str) -> Node | None:
         """One; None where the API says that there is none."""
-        ...
 
     def pods(self, node: str | None = None) -> tuple[Pod, ...]:
         """All pods of all namespaces, or those that are bound to a node; ended ones too."""
-        ...
 
     def pods_in(self, namespace: str, labels: Mapping[str, str] | None = None) -> tuple[Pod, ...]:
         """The pods of one namespace, all or those with these labels: of it alone the right is needed."""
-        ...
 
     def namespace(self, name: str) -> Namespace | None:
         """A namespace; None where the API says that there is none."""
-        ...
 
     def cluster_machines(
         self, namespace: str, labels: Mapping[str, str] | None = None
@@ -144,23 +137,18 @@ class KubernetesReader(Protocol):
         Raises:
             NotFound: the API server knows no such kind: Cluster API is not installed there.
         """
-        ...
 
     def budgets(self) -> tuple[Budget, ...]:
         """All pod disruption budgets."""
-        ...
 
     def lease(self, node: str) -> Lease | None:
         """The lease of a node's kubelet."""
-        ...
 
     def signing_requests(self) -> tuple[SigningRequest, ...]:
         """All requests for certificates that the API still knows."""
-        ...
 
     def close(self) -> None:
         """Let go of connections. Closing twice is no mistake."""
-        ...
 
 
 class KubernetesClient(KubernetesReader, Protocol):
@@ -174,15 +162,12 @@ class KubernetesClient(KubernetesReader, Protocol):
         Raises:
             NotFound: there is no such node.
         """
-        ...
 
     def uncordon(self, node: str) -> None:
         """Let pods come again, without the reason."""
-        ...
 
     def label(self, node: str, labels: Mapping[str, str | None]) -> None:
         """Set labels, or take away those whose value is None; others stay."""
-        ...
 
     def evict(self, pod: Pod) -> None:
         """Ask for a pod to go, under its budgets; one that is gone, or another of its name, is no error.
@@ -190,15 +175,12 @@ class KubernetesClient(KubernetesReader, Protocol):
         Raises:
             EvictionRefused: a budget does not allow it now.
         """
-        ...
 
     def delete_pod(self, pod: Pod, grace_s: int | None = None) -> None:
         """Take a pod away whatever its budgets say; 0: at once, without waiting for its node. One that is gone is none."""
-        ...
 
     def delete_cluster_machine(self, machine: ClusterMachine) -> None:
         """Ask for a Machine of Cluster API to go; its controllers take what it stands for. One that is gone is no error."""
-        ...
 
     def delete_node(self, node: str, uid: str | None = None) -> None:
         """Take the Node object and its lease away; those that are gone are no error.
@@ -208,7 +190,6 @@ class KubernetesClient(KubernetesReader, Protocol):
         Raises:
             Conflict: the node of that name has another ``uid``.
         """
-        ...
 
     def create_token(self, node: str, until: datetime, token_id: str = "") -> BootstrapToken:
         """A bootstrap token for the kubelet of one node, in the group `BOOTSTRAPPERS`.
@@ -216,11 +197,9 @@ class KubernetesClient(KubernetesReader, Protocol):
         With ``token_id`` (six of ``a-z0-9``) it takes the place of an earlier one of that id: who comes after a process
         that was killed still knows by which token a node asks.
         """
-        ...
 
     def delete_token(self, token_id: str) -> None:
         """Take it back; one that is gone is no error."""
-        ...
 
     def approve(self, request: SigningRequest, node: str, token_id: str) -> None:
         """Approve it, where it is exactly what the kubelet of ``node`` asks for with that token.
@@ -228,15 +207,12 @@ class KubernetesClient(KubernetesReader, Protocol):
         Raises:
             Invalid: it is for another node, of another requestor, or not of a kubelet's client; says which.
         """
-        ...
 
     def delete_signing_request(self, name: str) -> None:
         """Take it away; one that is gone is no error."""
-        ...
 
     def tell(self, pod: Pod, reason: str, message: str) -> None:
         """An Event (Warning) at a pod, for its owner: why it was taken away, and by whom.
 
         In a namespace that somebody takes away there is nobody to be told.
         """
-        ...

@@ -23,6 +23,8 @@ _FIRST_ACCOUNT: Final = "/api/v1/namespaces/default/serviceaccounts/default"
 class ControlPlane:
     """A control plane, as its administrator's ``kubeconfig`` reaches it; ``dial`` connects from its own machine.
 
+    Where the API server does not say what is asked, it is a `KubernetesError`.
+
     Raises:
         ValueError: the kubeconfig is none.
     """
@@ -57,11 +59,7 @@ class ControlPlane:
         return ""
 
     def makes_pods(self) -> bool:
-        """Return whether the controllers have come as far as to let pods be made.
-
-        Raises:
-            KubernetesError: the API server does not say.
-        """
+        """Return whether the controllers have come as far as to let pods be made."""
         try:
             self._requests.get(_FIRST_ACCOUNT, Right("get", "serviceaccounts"))
         except NotFound:
@@ -69,19 +67,11 @@ class ControlPlane:
         return True
 
     def apply(self, wanted: FirstObject) -> None:
-        """Make an object, or have it say what it should.
-
-        Raises:
-            KubernetesError: it could not be made.
-        """
+        """Make an object, or have it say what it should."""
         self._requests.apply(wanted.path, wanted.body, Right("patch", wanted.name))
 
     def has(self, wanted: FirstObject) -> bool:
-        """Return whether an object is there, and says what it should.
-
-        Raises:
-            KubernetesError: the API server does not say.
-        """
+        """Return whether an object is there, and says what it should."""
         try:
             return wanted.is_as_in(self._requests.get(wanted.path, Right("get", wanted.name)))
         except NotFound:

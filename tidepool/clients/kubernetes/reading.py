@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 from tidepool.clients.kubernetes.objects import (
     REASON_ANNOTATION,
@@ -25,6 +25,8 @@ from tidepool.clients.kubernetes.objects import (
     Toleration,
 )
 from tidepool.cluster.frozen import FrozenDict, frozen
+
+_T = TypeVar("_T")
 
 _WRITTEN: Final = re.compile(
     r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([EPTGMK]i)|([numkMGTPE])|[eE]([+-]?\d{1,3}))?", re.ASCII
@@ -129,7 +131,7 @@ def node(read: Mapping[str, Any]) -> Node:
         uid=_text(meta, "uid"),
         labels=_texts(meta, "labels"),
         taints=tuple(map(_taint, _list(spec, "taints"))),
-        unschedulable=_flag(spec, "unschedulable"),
+        unschedulable=_typed(spec, "unschedulable", bool, False, "neither true nor false"),
         ready=ready.get("status") == "True",
         message=str(ready.get("message") or ready.get("reason") or ""),
         allocatable=resources(_map(status, "allocatable")),
@@ -328,40 +330,35 @@ def _toleration(read: Mapping[str, Any]) -> Toleration:
 # What is missing is empty; what is of another kind is a mistake.
 
 
-def _map(read: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _typed(
+    read: Mapping[str, Any], key: str, kind: type[_T], empty: _T, wanted: str, of: type = object
+) -> _T:
     found = read.get(key)
     if found is None:
-        return {}
-    if not isinstance(found, dict):
-        raise ValueError(f"{key} is {found!r}, and no mapping")
-    return found
+        return empty
+    if (
+        isinstance(found, kind)
+        and (kind is bool or not isinstance(found, bool))
+        and (not isinstance(found, list) or all(isinstance(one, of) for one in found))
+    ):
+        return found
+    raise ValueError(f"{key} is {found!r}, and {wanted}")
+
+
+def _map(read: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    return _typed(read, key, dict, {}, "no mapping")
 
 
 def _list(read: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
-    found = read.get(key)
-    if found is None:
-        return ()
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ValueError(f"{key} is {found!r}, and no list of mappings")
-    return found
+    return _typed(read, key, list, [], "no list of mappings", dict)
 
 
 def _text(read: Mapping[str, Any], key: str) -> str:
-    found = read.get(key)
-    if found is None:
-        return ""
-    if not isinstance(found, str):
-        raise ValueError(f"{key} is {found!r}, and no text")
-    return found
+    return _typed(read, key, str, "", "no text")
 
 
 def _words(read: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    found = read.get(key)
-    if found is None:
-        return ()
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise ValueError(f"{key} is {found!r}, and no list of texts")
-    return tuple(found)
+    return tuple(_typed(read, key, list, [], "no list of texts", str))
 
 
 def _texts(read: Mapping[str, Any], key: str) -> Mapping[str, str]:
@@ -371,20 +368,8 @@ def _texts(read: Mapping[str, Any], key: str) -> Mapping[str, str]:
     return FrozenDict(found)
 
 
-def _flag(read: Mapping[str, Any], key: str) -> bool:
-    found = read.get(key)
-    if found is not None and not isinstance(found, bool):
-        raise ValueError(f"{key} is {found!r}, and neither true nor false")
-    return bool(found)
-
-
 def _whole(read: Mapping[str, Any], key: str) -> int:
-    found = read.get(key)
-    if found is None:
-        return 0
-    if isinstance(found, bool) or not isinstance(found, int):
-        raise ValueError(f"{key} is {found!r}, and no whole number")
-    return found
+    return _typed(read, key, int, 0, "no whole number")
 
 
 def _name(meta: Mapping[str, Any]) -> str:

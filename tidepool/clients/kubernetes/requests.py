@@ -47,12 +47,11 @@ def answer_of(status: int, body: bytes, where: str, right: Right, *, changes: bo
         read = None
     if not isinstance(read, dict):
         raise _no_object(status, body, where, right)
-    is_failure = read.get("kind") == "Status" and read.get("status") != "Success"
-    if 200 <= status < 300 and not is_failure:
-        return read
-    if not is_failure:
+    if read.get("kind") == "Status" and read.get("status") != "Success":
+        raise _error_of(status, read, where, right, changes=changes)
+    if not 200 <= status < 300:
         raise _no_object(status, body, where, right)
-    raise _error_of(status, read, where, right, changes=changes)
+    return read
 
 
 def _error_of(
@@ -136,11 +135,6 @@ class Requests:
         self.where = exchange.where
 
     def get(self, path: str, right: Right) -> Json:
-        """One object.
-
-        Raises:
-            NotFound: there is none.
-        """
         return self._ask("GET", path, right)
 
     def find(self, path: str, right: Right, kind: str) -> Json | None:
@@ -183,7 +177,6 @@ class Requests:
             raise self._malformed(right, repr(fault)) from fault
 
     def one(self, path: str, right: Right, kind: str, read: Callable[[Json], _T]) -> _T | None:
-        """One object of that kind, read; None where the API server says that there is none."""
         found = self.find(path, right, kind)
         return None if found is None else self.read(right, read, found)
 
@@ -192,7 +185,6 @@ class Requests:
         return self._ask("POST", path, right, thing, changes=changes)
 
     def put(self, path: str, thing: Json, right: Right) -> Json:
-        """Put another one in an object's place."""
         return self._ask("PUT", path, right, thing, changes=True)
 
     def patch(self, path: str, changes: Json, right: Right) -> Json:
@@ -242,7 +234,6 @@ class Requests:
         return True
 
     def close(self) -> None:
-        """Let go of connections."""
         self._exchange.close()
 
     def _pages(self, path: str, right: Right, kind: str, query: dict[str, str]) -> list[Json]:

@@ -1,4 +1,4 @@
-"""Commands of Slurm: run, and judged by what they said to be an answer, or the error that it tells of.
+"""What Slurm's commands said, judged to be an answer, or the error that it tells of.
 
 Exit codes alone do not do: some commands end with 0 and an error on stderr, and some with 1 where there is merely
 nothing to list.
@@ -7,20 +7,17 @@ nothing to list.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from collections.abc import Sequence
 
 from tidepool.clients.slurm.contract import (
     ControllerDown,
     DatabaseDown,
-    Malformed,
     NotFound,
     PermissionDenied,
     Refused,
     SlurmError,
 )
-from tidepool.clients.transport import Completed, TimedOut, Transport, Unreachable
+from tidepool.clients.transport import Completed, TimedOut, Unreachable
 
 #: Slurm's words (src/common/slurm_errno.c and the commands, 22.05 to 25.11) for what is no refusal of a request.
 _DATABASE_DOWN = re.compile(
@@ -106,66 +103,3 @@ def error_of(argv: Sequence[str], completed: Completed, where: str) -> SlurmErro
     else:
         kind, remedy = Refused, "correct the request; slurmctld's log may say more"
     return kind(f"Slurm refused: {words}", words=words, where=place, remedy=remedy)
-
-
-#: Every listing of scontrol says so, where there is nothing to list; it then ends with 0 or 1.
-NOTHING_TO_LIST: Final = re.compile(r"No (?:nodes|partitions|reservations|jobs) in the system")
-#: Times in seconds since the epoch, whatever the zone of the machine; indices of arrays in full; words in English.
-#: With a zone that is named, the C library does not look its file up again for each time: squeue takes half as long.
-_ENVIRONMENT: Final = ("env", "LC_ALL=C", "TZ=UTC0", "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0")
-
-_Record = TypeVar("_Record")
-
-
-@dataclass(frozen=True, slots=True)
-class Commands:
-    """Runs Slurm's commands over ``transport``, each for ``timeout_s`` seconds at most."""
-
-    transport: Transport
-    timeout_s: float
-
-    def run(self, argv: Sequence[str]) -> Completed:
-        """Run the command ``argv``; its end is not judged.
-
-        Raises:
-            Unreachable, TimedOut: it did not run, or did not end.
-        """
-        return self.transport.run([*_ENVIRONMENT, *argv], timeout_s=self.timeout_s)
-
-    def ask(self, argv: Sequence[str]) -> str:
-        """Return what the command ``argv`` answers.
-
-        Raises:
-            SlurmError: it did not run, did not end, or told of an error.
-        """
-        return judge(argv, self.run(argv), self.transport.where)
-
-    def show(self, argv: Sequence[str], parse: Callable[[str], _Record]) -> tuple[_Record, ...]:
-        """The records that scontrol lists, one on a line.
-
-        Raises:
-            SlurmError: as `ask`; `Malformed` where a line is no record, or where there are no lines and scontrol does
-                not say that there is nothing to list.
-        """
-        completed = self.run(argv)
-        nothing = NOTHING_TO_LIST.fullmatch(completed.stdout.strip())
-        # What stands beside an answer that succeeded is a note, such as that munged was busy and was asked again.
-        is_whole = completed.exit_code == 0 or (completed.exit_code == 1 and not completed.stderr.strip())
-        if nothing and is_whole:
-            return ()
-        answer = judge(argv, completed, self.transport.where)
-        lines = answer.splitlines()
-        if not lines or not answer.endswith("\n"):
-            raise self.malformed(argv, "it is empty, or cut off")
-        try:
-            return tuple(parse(line) for line in lines if line)
-        except (KeyError, ValueError) as fault:
-            raise self.malformed(argv, repr(fault)) from fault
-
-    def malformed(self, argv: Sequence[str], why: str) -> Malformed:
-        """The answer to ``argv`` cannot be read."""
-        return Malformed(
-            f"{argv[0]}'s answer is not what was asked for: {why}",
-            where=f"{argv[0]} {self.transport.where}",
-            remedy="ask again; if it stays, this version of Slurm writes it in another form",
-        )

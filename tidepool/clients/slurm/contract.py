@@ -76,11 +76,9 @@ class SlurmClient(Protocol):
 
     def ping(self) -> tuple[Controller, ...]:
         """The controllers, and which of them answer. That none does is no error here."""
-        ...
 
     def version(self) -> str:
         """The version of slurmctld: ``22.05.8``."""
-        ...
 
     def nodes(self, names: str = "") -> tuple[Node, ...]:
         """The nodes of the hostlist ``names``, or all; slots too, which are nodes in state FUTURE.
@@ -88,11 +86,9 @@ class SlurmClient(Protocol):
         Raises:
             NotFound: Slurm does not know one of ``names``.
         """
-        ...
 
     def jobs(self, states: Collection[JobState] = ()) -> tuple[Job, ...]:
         """The jobs in one of ``states``, or all that have not ended. An array's waiting tasks are one record."""
-        ...
 
     def job(self, job_id: int) -> tuple[Job, ...]:
         """The records of one job, ended or not: several for an array some of whose tasks have begun.
@@ -100,19 +96,15 @@ class SlurmClient(Protocol):
         Raises:
             NotFound: Slurm does not know it, or has forgotten it (MinJobAge).
         """
-        ...
 
     def partitions(self) -> tuple[Partition, ...]:
         """All partitions, hidden ones too."""
-        ...
 
     def reservations(self) -> tuple[Reservation, ...]:
         """All reservations, those that have not begun too."""
-        ...
 
     def close(self) -> None:
         """Let go of connections. Closing twice is no mistake."""
-        ...
 
     def create_slots(self, slots: Slots) -> None:
         """Declare nodes that are not there yet. Names that are there already stay as they are, whatever their shape.
@@ -120,7 +112,6 @@ class SlurmClient(Protocol):
         Raises:
             Refused: the cluster has no room for all of them (MaxNodeCount); some may have been made.
         """
-        ...
 
     def to_future(self, nodes: str) -> None:
         """Give nodes without jobs back as slots.
@@ -128,7 +119,6 @@ class SlurmClient(Protocol):
         Raises:
             Refused: one of them has jobs.
         """
-        ...
 
     def power_down(self, nodes: str) -> None:
         """Have Slurm's power saving take nodes away: at once those without jobs, the others when these have ended.
@@ -136,7 +126,6 @@ class SlurmClient(Protocol):
         SuspendProgram is called, and after SuspendTimeout they are powered down: in service when they are asked for,
         whatever was wrong with them. One that is powering up is waited for first, unless it is DOWN.
         """
-        ...
 
     def delete_nodes(self, nodes: str) -> None:
         """Forget nodes that were created, slots too.
@@ -144,27 +133,21 @@ class SlurmClient(Protocol):
         Raises:
             Refused: one of them has jobs, is in a reservation, or stands in slurm.conf by name.
         """
-        ...
 
     def set_features(self, nodes: str, features: Collection[str]) -> None:
         """Give nodes and slots these features and no others; jobs that run go on."""
-        ...
 
     def drain(self, nodes: str, reason: str) -> None:
         """Let no new jobs start on ``nodes``; those that run go on."""
-        ...
 
     def undrain(self, nodes: str) -> None:
         """Let jobs start again; a node that is DOWN stays so."""
-        ...
 
     def resume(self, nodes: str) -> None:
         """Put nodes that are draining, drained or down back into service."""
-        ...
 
     def down(self, nodes: str, reason: str) -> None:
         """Say that nodes are down: their jobs are requeued, or end with NODE_FAIL."""
-        ...
 
     def reconfigure(self) -> None:
         """Have all daemons read their configuration again; jobs go on.
@@ -172,7 +155,6 @@ class SlurmClient(Protocol):
         Raises:
             Refused: there is a mistake in it; the daemons go on with what they had.
         """
-        ...
 
     def takeover(self) -> None:
         """Have the first backup be in charge. The primary ends; one that is started again takes control back at once.
@@ -180,11 +162,9 @@ class SlurmClient(Protocol):
         Raises:
             ControllerDown: it does not answer, or slurm.conf has none.
         """
-        ...
 
     def submit(self, request: JobRequest) -> Submitted:
         """Submit a batch job."""
-        ...
 
     def cancel(self, job_id: int, *, array_id: str = "") -> None:
         """Cancel a job, all tasks of an array. One that has ended is left as it is.
@@ -195,7 +175,6 @@ class SlurmClient(Protocol):
         Raises:
             NotFound: Slurm does not know it.
         """
-        ...
 
     def requeue(self, job_id: int, *, array_id: str = "") -> None:
         """Stop a batch job that runs, and put it back into the queue. One that waits already goes on waiting.
@@ -204,7 +183,6 @@ class SlurmClient(Protocol):
             NotFound: Slurm does not know it.
             Refused: it is not to be requeued, or is being requeued.
         """
-        ...
 
     def tell(self, job_id: int, message: str, *, array_id: str = "") -> None:
         """Tell whose job it is something: on its standard error where it runs, and in its AdminComment, behind others'.
@@ -214,4 +192,3 @@ class SlurmClient(Protocol):
         Raises:
             NotFound: Slurm does not know the job.
         """
-        ...

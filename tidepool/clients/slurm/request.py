@@ -42,10 +42,8 @@ SlotState = Literal["FUTURE", "CLOUD"]
 class Slots:
     """Nodes to declare: in state FUTURE, or CLOUD for Slurm's power saving, which has them powered down at first.
 
-    ``names`` and ``addresses`` are hostlists of the same length, as are ``ports`` if they are given:
-    lists of different lengths end slurmctld of 22.05 (`fatal`), so they are refused here.
-    ``gres`` is as in slurm.conf (``gpu:a100:2``), ``memory_mib`` is RealMemory. ``ports`` (``[17001-17004]``) are for
-    several slurmd on one address.
+    ``names`` and ``addresses`` are hostlists of the same length: lists of different lengths end slurmctld of 22.05
+    (`fatal`), so they are refused here. ``gres`` is as in slurm.conf (``gpu:a100:2``), ``memory_mib`` is RealMemory.
     """
 
     names: str
@@ -58,7 +56,6 @@ class Slots:
     cores_per_socket: int = 0
     threads_per_core: int = 0
     weight: int = 1
-    ports: str = ""
     state: SlotState = "FUTURE"
 
     def without(self, names: Collection[str]) -> Self | None:
@@ -66,9 +63,9 @@ class Slots:
         kept = [i for i, name in enumerate(expand(node_names(self.names))) if name not in names]
         if not kept or len(kept) == count(self.names):
             return self if kept else None
-        lists = [expand(each) if each else [] for each in (self.names, self.addresses, self.ports)]
-        chosen, addresses, ports = (",".join(each[i] for i in kept) if each else "" for each in lists)
-        return replace(self, names=chosen, addresses=addresses, ports=ports)
+        lists = [expand(each) for each in (self.names, self.addresses)]
+        chosen, addresses = (",".join(each[i] for i in kept) for each in lists)
+        return replace(self, names=chosen, addresses=addresses)
 
     def arguments(self) -> list[str]:
         """As ``scontrol create`` takes them.
@@ -77,13 +74,13 @@ class Slots:
             ValueError: a value cannot stand in them.
         """
         amount = count(node_names(self.names))
-        for what, hostlist in (("addresses", self.addresses), ("ports", self.ports)):
-            if (hostlist or what == "addresses") and count(hostlist) != amount:
-                raise ValueError(f"{self.names} are {amount} nodes; give as many {what}, not {hostlist!r}")
+        if count(self.addresses) != amount:
+            raise ValueError(
+                f"{self.names} are {amount} nodes; give as many addresses, not {self.addresses!r}"
+            )
         values: dict[str, str | int] = {
             "NodeName": self.names,
             "NodeAddr": node_names(self.addresses),
-            "Port": self.ports,
             "State": self.state,
             "CPUs": self.cpus,
             "Sockets": self.sockets,
