@@ -6,13 +6,15 @@ import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Collection
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidepool.cluster.roles import ROLES
 from tidepool.images.containers import Container, archive, archive_path, refuse_names
-from tidepool.images.store import lacking, roles_held
+from tidepool.images.store import lacking
 
 _BOX = Container(
     tools={"/pause": "pause"},
@@ -108,6 +110,9 @@ _RUNTIME = {"containerd", "containernetworking-plugins", "runc"}
 
 
 def test_what_an_image_holds_follows_from_what_is_in_it() -> None:
+    def roles_held(packages: Collection[str], tools: Collection[str]) -> tuple[str, ...]:
+        return tuple(role for role in ROLES if not lacking(role, packages, tools))
+
     assert roles_held(_SLURM, ()) == ("slurm",)
     assert roles_held(_RUNTIME, {"kubelet", "pause"}) == ("kubernetes",)
     assert roles_held(_SLURM | _RUNTIME, {"kubelet", "pause", "etcd"}) == ("slurm", "kubernetes")

@@ -20,7 +20,7 @@ from tidepool.images.errors import BuildFailed, MirrorError, MirrorSilent
 from tidepool.images.locked import LockedPackage
 from tidepool.images.machine import Machine, run
 from tidepool.images.recipe import Release
-from tidepool.images.sources import SourceFile, sources_beside, sources_for, suites_in, suites_of
+from tidepool.images.sources import sources_beside, sources_for, suites_in, suites_of
 from tidepool.images.store import ImageStore
 
 _UPDATE_S: Final = 300.0
@@ -65,7 +65,6 @@ class Apt:
         return tuple(sorted(offered[name, *rest] for name, rest in chosen.items()))
 
     def offered(self, names: Iterable[str]) -> tuple[LockedPackage, ...]:
-        """Return every version of the packages that the mirror has now."""
         try:
             said = self._apt("apt-cache", "show", *sorted(names))
         except BuildFailed as error:
@@ -165,7 +164,11 @@ def private_apt(
     """
     others = others or {}
     all_files = machine.package_sources()
-    chosen = [file for each in (release, *others) for file in _sources(each, all_files)]
+    chosen = [
+        file
+        for each in (release, *others)
+        for file in sources_for(each, all_files) or sources_beside(each, get_args(Release), all_files)
+    ]
     if not chosen:
         has = ", ".join(suites_in(all_files)) or "nothing"
         raise MirrorSilent(
@@ -201,10 +204,6 @@ def private_apt(
         yield apt
     if log is None:
         own_log.unlink(missing_ok=True)
-
-
-def _sources(release: str, files: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
-    return sources_for(release, files) or sources_beside(release, get_args(Release), files)
 
 
 def _preferences(others: Mapping[Release, Sequence[str]]) -> str:

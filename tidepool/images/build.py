@@ -33,13 +33,13 @@ import yaml
 from tidepool.images.apt import private_apt
 from tidepool.images.contents import clean, write_files, write_tools
 from tidepool.images.errors import BuildFailed, ImageError, MirrorError
-from tidepool.images.locked import MAKE_ANEW, Lock, LockedPackage, render_lock
+from tidepool.images.locked import MAKE_ANEW, InstalledPackage, Lock, LockedPackage, render_lock
 from tidepool.images.machine import Machine, ansible_playbook, require, run
 from tidepool.images.progress import BuildLines, Observer, Phase, Progress, unseen
 from tidepool.images.recipe import Recipe, account_lines
 from tidepool.images.renewal import MERGED
 from tidepool.images.source import ImageSource
-from tidepool.images.store import LOCK_FILE, Image, ImageStore, InstalledPackage, root_sha256, sha256_of
+from tidepool.images.store import LOCK_FILE, Image, ImageStore, root_sha256, sha256_of
 
 _BUILD_S: Final = 1800.0
 _DPKG_DEB_S: Final = 60.0

@@ -9,9 +9,10 @@ from typing import Final
 
 from tidepool.images.errors import ImageError
 from tidepool.images.forms import FORMS, Form, find_form
+from tidepool.images.locked import InstalledPackage
 from tidepool.images.renewal import known
 from tidepool.images.source import RECIPE_FILE, ImageSource, read_source
-from tidepool.images.store import Image, ImageStore, InstalledPackage
+from tidepool.images.store import Image, ImageStore
 
 #: Of a digest, as many digits as people are shown; fewer will do to name one.
 SHORT: Final = 12
@@ -36,7 +37,6 @@ class Entry:
 
     @property
     def forms(self) -> tuple[Form, ...]:
-        """The forms that were made."""
         return tuple(form for form in FORMS if self.image and find_form(self.image, form))
 
     @property

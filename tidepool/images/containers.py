@@ -31,6 +31,11 @@ _ARCHITECTURES: Final[Mapping[str, str]] = {"armhf": "arm", "i386": "386", "ppc6
 _SEARCH: Final = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 
 
+def is_plain(path: str) -> bool:
+    """Return whether a path is absolute, without '.', '..' and a slash at its end."""
+    return bool(_PATH.fullmatch(path)) and not {".", ".."} & set(path.split("/"))
+
+
 class Container(BaseModel):
     """A container image: paths inside of it, and what they are."""
 
@@ -49,7 +54,7 @@ class Container(BaseModel):
     @classmethod
     def _paths(cls, places: Mapping[str, Any]) -> Mapping[str, Any]:
         for path in places:
-            if not _PATH.fullmatch(path) or {".", ".."} & set(path.split("/")):
+            if not is_plain(path):
                 raise ValueError(f"absolute paths without '.' and '..'; not {path!r}")
         return places
 
@@ -90,15 +95,9 @@ def archive(
     tool: Callable[[str], bytes],
     file: Callable[[str], bytes],
 ) -> bytes:
-    """Return the container as a docker archive.
+    """Return the container as a docker archive; ``name`` has its tag, all of it bears the time ``epoch`` (s since 1970).
 
-    Args:
-        name: with its tag.
-        container: what is in it.
-        architecture: Debian's word for it.
-        epoch: the time that all of it bears, in s since 1970.
-        tool: the bytes of a tool, by its name.
-        file: the bytes of a file, by its path in the image.
+    ``tool`` gives the bytes of a tool by its name, ``file`` those of a file by its path in the image.
     """
     contents: dict[str, bytes | str] = {path: tool(what) for path, what in container.tools.items()}
     contents |= {path: file(what) for path, what in container.files.items()}

@@ -63,7 +63,6 @@ class Layout:
 
     @classmethod
     def around(cls, root_bytes: int) -> Layout:
-        """Return the layout of a disk whose root has so many bytes."""
         root = Partition("root", 64 * MIB, root_bytes)
         return cls(
             root.begin + root_bytes + MIB,

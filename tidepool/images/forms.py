@@ -89,11 +89,8 @@ def export(
         digest = sha256_of(partial)
         # The digest first: the file's own name is what says that both are there.
         write_whole(_digest_path(image, form), f"{digest}  image.{form}\n")
-        descriptor = os.open(partial, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with partial.open("rb") as written:
+            os.fsync(written.fileno())
         partial.rename(image.folder / f"image.{form}")
     found = find_form(image, form)
     assert found is not None

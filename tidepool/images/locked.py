@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from tidepool.images.errors import LockError
 from tidepool.images.recipe import Recipe
@@ -65,13 +65,16 @@ def _difference(words: str, these: Collection[str], those: Collection[str]) -> l
     return [f"{words} {', '.join(only)}"] if only else []
 
 
-class Package(Protocol):
-    """A package by its name and version, locked or installed."""
+@dataclass(frozen=True)
+class InstalledPackage:
+    """A package of an image, as its dpkg knows it."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def version(self) -> str: ...
+    name: str
+    version: str
+    architecture: str
+
+
+Package = LockedPackage | InstalledPackage
 
 
 @dataclass(frozen=True)

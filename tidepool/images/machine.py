@@ -59,7 +59,6 @@ class Machine:
         return said.stdout.strip()
 
     def package_sources(self) -> tuple[SourceFile, ...]:
-        """Return the files of package sources, as they are."""
         parts = self.apt_folder / "sources.list.d"
         paths = [
             self.apt_folder / "sources.list",
@@ -132,18 +131,8 @@ def run(
     It runs in mount and process namespaces of its own, in a network namespace without a network unless ``network``
     is set. All that it started ends with it, with us (also by kill -9), and when the time is up.
 
-    Args:
-        command: program and arguments.
-        what: it as a noun, for the error.
-        log: is appended to.
-        environment: all of it.
-        timeout_s: for the whole of it.
-        cwd: where it runs.
-        on_line: called with each line.
-        network: leave it the machine's network.
-        stdin: a file that it reads from its standard input.
-        inherited: descriptors that it keeps open, so that a lock is held as long as anything of it lives.
-        flushes: unset, it does not wait for the disk where it wants files to be there.
+    ``what`` is it as a noun, for the error. ``inherited`` are descriptors that it keeps open, so that a lock is held as
+    long as anything of it lives. Without ``flushes`` it does not wait for the disk where it wants files to be there.
 
     Raises:
         BuildFailed: it ended with an error, or not in time.

@@ -48,7 +48,6 @@ class BuildLines:
         self._seen = dict.fromkeys(self._total, 0)
 
     def read(self, line: str) -> Progress | None:
-        """Return the progress that the line tells of, where it does."""
         if match := self._DPKG.match(line):
             return self._one_more(
                 Phase.UNPACK if match["verb"] == "Unpacking" else Phase.CONFIGURE, match["what"]

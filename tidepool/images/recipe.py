@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from tidepool.images.containers import Container, refuse_names
+from tidepool.images.containers import Container, is_plain, refuse_names
 from tidepool.images.errors import RecipeError
 from tidepool.toolchain.source import KUBERNETES
 
@@ -47,7 +47,7 @@ _PER_MACHINE: Final = (
 
 
 def _plain_path(path: str) -> str:
-    if not re.fullmatch(r"(/[^/\0\n]+)+", path) or {".", ".."} & set(path.split("/")):
+    if not is_plain(path):
         raise ValueError("an absolute path without '.', '..' and a slash at its end")
     return path
 

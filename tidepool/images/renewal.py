@@ -62,12 +62,9 @@ def buildable(
     if found is not None:
         return found
     require("apt-get", "setpriv", "unshare")
-
-    def wait() -> None:
-        observe(Progress(Phase.WAIT, 0.0))
-
-    recipe = source.recipe
-    with store.locked(f"renewal-{store.lock_key(source.lock)}", on_wait=wait, timeout_s=_WAIT_S):
+    recipe, wait = source.recipe, Progress(Phase.WAIT, 0.0)
+    name = f"renewal-{store.lock_key(source.lock)}"
+    with store.locked(name, on_wait=lambda: observe(wait), timeout_s=_WAIT_S):
         # Another may have resolved it meanwhile.
         if (found := _without_mirror(source, store)) is not None:
             return found

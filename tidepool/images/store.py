@@ -28,7 +28,7 @@ from typing import Final
 
 from tidepool.cluster.roles import ROLES, Role
 from tidepool.images.errors import ImageError, LockError
-from tidepool.images.locked import Lock, LockedPackage, parse_lock, render_lock
+from tidepool.images.locked import InstalledPackage, Lock, LockedPackage, parse_lock, render_lock
 from tidepool.toolchain.file_lock import StillHeld, file_lock
 
 _MANIFEST: Final = "manifest.json"
@@ -41,40 +41,20 @@ _MIRROR_S: Final = 900.0
 _TIMES: Final = "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime"
 
 
-@dataclass(frozen=True)
-class _Needs:
-    packages: tuple[str, ...]
-    tools: tuple[str, ...] = ()
-
-
-#: `pause` is in the first container of each pod.
-_NEEDS: Final[Mapping[Role, _Needs]] = {
-    "slurm": _Needs(("munge", "slurmd")),
-    "kubernetes": _Needs(("containerd", "containernetworking-plugins", "runc"), ("kubelet", "pause")),
+#: By role its packages, and its tools; `pause` is in the first container of each pod.
+_NEEDS: Final[Mapping[Role, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "slurm": (("munge", "slurmd"), ()),
+    "kubernetes": (("containerd", "containernetworking-plugins", "runc"), ("kubelet", "pause")),
 }
 
 
 def lacking(role: Role, packages: Collection[str], tools: Collection[str]) -> tuple[str, ...]:
     """Return what an image of these packages and tools lacks to serve ``role``; nothing where it holds it."""
-    needs = _NEEDS[role]
+    needed_packages, needed_tools = _NEEDS[role]
     return (
-        *(f"package {name}" for name in needs.packages if name not in packages),
-        *(f"tool {name}" for name in needs.tools if name not in tools),
+        *(f"package {name}" for name in needed_packages if name not in packages),
+        *(f"tool {name}" for name in needed_tools if name not in tools),
     )
-
-
-def roles_held(packages: Collection[str], tools: Collection[str]) -> tuple[Role, ...]:
-    """Return the roles that a machine of such an image can have."""
-    return tuple(role for role in ROLES if not lacking(role, packages, tools))
-
-
-@dataclass(frozen=True)
-class InstalledPackage:
-    """A package of an image, as its dpkg knows it."""
-
-    name: str
-    version: str
-    architecture: str
 
 
 @dataclass(frozen=True)
@@ -98,11 +78,11 @@ class Image:
     @property
     def holds(self) -> tuple[Role, ...]:
         """The roles of converged pools that a machine of it can have."""
-        return roles_held({package.name for package in self.packages}, self.tools)
+        names = {package.name for package in self.packages}
+        return tuple(role for role in ROLES if not lacking(role, names, self.tools))
 
     @property
     def root(self) -> Path:
-        """The folder of its root: read-only below an overlay."""
         return self.folder / "root"
 
 
@@ -124,12 +104,10 @@ class ImageStore:
         return Image(**fields, folder=folder, packages=packages, tools=tools)
 
     def images(self) -> tuple[Image, ...]:
-        """Return all that are there and whole."""
         names = sorted(entry.name for entry in self.folder.iterdir()) if self.folder.is_dir() else []
         return tuple(image for name in names if len(name) == 64 and (image := self.find(name)) is not None)
 
     def partial(self, digest: str) -> Path:
-        """Return the folder in which the image is built."""
         return self.folder / f"{digest}.partial"
 
     def log(self, digest: str) -> Path:
@@ -139,7 +117,6 @@ class ImageStore:
         return path
 
     def deb(self, sha256: str) -> Path:
-        """Return where the package file of that digest is, or will be."""
         return self.folder / "debs" / f"{sha256}.deb"
 
     def missing(self, packages: Iterable[LockedPackage]) -> tuple[LockedPackage, ...]:
@@ -172,7 +149,6 @@ class ImageStore:
             yield folder
 
     def packages(self) -> tuple[Path, ...]:
-        """Return the package files that are here."""
         return tuple(sorted((self.folder / "debs").glob("*.deb")))
 
     def unused(self, locks: Iterable[Lock]) -> tuple[Path, ...]:

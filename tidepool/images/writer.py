@@ -54,15 +54,9 @@ class Writer:
 
     @property
     def log(self) -> Path:
-        """Path of the file of all that the programs say."""
         return self.image.folder / "build.log"
 
     def run(self, command: list[str], *, stdin: Path | None = None) -> str:
-        """Run it to its end; gives what it said.
-
-        Raises:
-            BuildFailed: it failed, or took too long.
-        """
         epoch = str(self.image.epoch)
         return run(
             command,

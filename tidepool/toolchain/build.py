@@ -53,11 +53,8 @@ def build(
 ) -> Toolchain:
     """Return the toolchain: from the cache where it is there, which takes milliseconds; else built.
 
-    Args:
-        environment: Go runs in it, and it says where the cache is.
-        module: what is built.
-        say: called with a line for each thing that is under way.
-        wait_s: how long another builder is waited for.
+    Go runs in ``environment``, which says where the cache is. ``say`` is called with a line for each thing that is
+    under way; another builder is waited for ``wait_s`` seconds.
 
     Raises:
         CannotBuild: there is no Go, or one that is too old; the modules cannot be fetched.

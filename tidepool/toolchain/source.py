@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from tidepool import shipped
@@ -45,7 +44,6 @@ class Module:
 
     @property
     def remedy(self) -> str:
-        """The command that builds it."""
         return f"`make {self.name}` builds it ({self.cost})"
 
 
@@ -57,24 +55,20 @@ KUBERNETES: Final = Module(
     title="Kubernetes",
     folder=shipped.KUBERNETES,
     # Those that are not ours are tools of the module as well, which holds their versions.
-    tools=MappingProxyType(
-        {
-            "etcd": "go.etcd.io/etcd/server/v3",
-            "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-            "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-            "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
-            "kubelet": "k8s.io/kubernetes/cmd/kubelet",
-            "pause": "./pause",
-        }
-    ),
+    tools={
+        "etcd": "go.etcd.io/etcd/server/v3",
+        "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+        "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+        "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+        "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+        "pause": "./pause",
+    },
     required="k8s.io/kubernetes",
-    stamps=MappingProxyType(
-        {
-            f"{_VERSION_OF_KUBERNETES}.gitVersion": "v{version}",
-            f"{_VERSION_OF_KUBERNETES}.gitMajor": "{major}",
-            f"{_VERSION_OF_KUBERNETES}.gitMinor": "{minor}",
-        }
-    ),
+    stamps={
+        f"{_VERSION_OF_KUBERNETES}.gitVersion": "v{version}",
+        f"{_VERSION_OF_KUBERNETES}.gitMajor": "{major}",
+        f"{_VERSION_OF_KUBERNETES}.gitMinor": "{minor}",
+    },
     stamped="k8s.io/",
     variable="TIDEPOOL_TOOLCHAIN",
     cost="about 6 minutes on two cores the first time, and some 4 GB of caches",
@@ -84,16 +78,14 @@ PULUMI: Final = Module(
     name="pulumi",
     title="Pulumi",
     folder=shipped.PULUMI,
-    tools=MappingProxyType(
-        {
-            "pulumi": f"{_PULUMI}/pkg/v3/cmd/pulumi",
-            # Runs a program; and serves the dynamic providers of one.
-            "pulumi-language-python-exec": f"{_PULUMI}/sdk/v3:python/cmd/pulumi-language-python-exec",
-            "pulumi-resource-pulumi-python": f"{_PULUMI}/sdk/v3:python/dist/pulumi-resource-pulumi-python",
-        }
-    ),
+    tools={
+        "pulumi": f"{_PULUMI}/pkg/v3/cmd/pulumi",
+        # Runs a program; and serves the dynamic providers of one.
+        "pulumi-language-python-exec": f"{_PULUMI}/sdk/v3:python/cmd/pulumi-language-python-exec",
+        "pulumi-resource-pulumi-python": f"{_PULUMI}/sdk/v3:python/dist/pulumi-resource-pulumi-python",
+    },
     required=f"{_PULUMI}/pkg/v3",
-    stamps=MappingProxyType({f"{_PULUMI}/sdk/v3/go/common/version.Version": "v{version}"}),
+    stamps={f"{_PULUMI}/sdk/v3/go/common/version.Version": "v{version}"},
     stamped=_PULUMI,
     cost="about 6 minutes on two cores the first time, and some 3 GB of caches",
 )
@@ -102,9 +94,9 @@ NOMAD: Final = Module(
     name="nomad",
     title="Nomad",
     folder=shipped.NOMAD,
-    tools=MappingProxyType({"nomad": "github.com/hashicorp/nomad"}),
+    tools={"nomad": "github.com/hashicorp/nomad"},
     required="github.com/hashicorp/nomad",
-    stamps=MappingProxyType({}),
+    stamps={},
     stamped="github.com/hashicorp/nomad",
     # One of the two libraries of metrics has to be named.
     tags="hashicorpmetrics",
@@ -112,9 +104,7 @@ NOMAD: Final = Module(
 )
 
 #: By name.
-MODULES: Final[Mapping[str, Module]] = MappingProxyType(
-    {each.name: each for each in (KUBERNETES, PULUMI, NOMAD)}
-)
+MODULES: Final[Mapping[str, Module]] = {each.name: each for each in (KUBERNETES, PULUMI, NOMAD)}
 
 #: Raised by whoever changes what is built from the same sources.
 _BUILDER: Final = 1

@@ -40,7 +40,6 @@ class Toolchain:
     module: Module = KUBERNETES
 
     def path(self, tool: str) -> Path:
-        """Return the program of that name."""
         if tool not in self.module.tools:
             raise ValueError(f"{tool} is no tool: there are {', '.join(self.module.tools)}")
         return self.folder / tool
