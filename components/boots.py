@@ -57,7 +57,6 @@ class Keys:
 
     @property
     def munge_file(self) -> File:
-        """The munge key."""
         return File(MUNGE_KEY, self.munge, "0400", "munge", "munge", is_base64=True)
 
     @property

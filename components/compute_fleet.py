@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pulumi
-from pulumi import Output
+from pulumi import Input, Output
 
 from tidepool import resources
 from tidepool.cluster import hostlist
@@ -17,17 +17,17 @@ from tidepool.cluster.slots import Slot
 from tidepool.cluster.spec import Fleet
 from tidepool.cluster.spec import Infrastructure as FleetEntry
 from tidepool.components.boots import node_boot
-from tidepool.components.locations import InfrastructureContext
-from tidepool.components.slurm_controller import SlurmController, unknown_part
+from tidepool.components.slurm_controller import SlurmController, known_part
 from tidepool.infrastructures.contract import Infrastructure, MachineOrder, Prepared
 
 
 @dataclass(frozen=True, slots=True)
 class _MachineSource:
-    """An infrastructure of a fleet, and the boot by which machines are made there."""
+    """An infrastructure of a fleet, and what machines are made from there."""
 
     infrastructure: Infrastructure
-    context: InfrastructureContext
+    network: Input[str]
+    image: Input[str]
     boot: Output[str]
 
 
@@ -67,16 +67,12 @@ class ComputeFleet(pulumi.ComponentResource):
             pulumi.RunError: the controller does not know the fleet, or a node is none of the fleet's, or can be nowhere; says
                 which are, and the remedy.
         """
-        fleet = _known_fleet(name, controller)
+        fleet = known_part("ComputeFleet", controller.spec, "fleet", controller.spec.fleets, name)
         super().__init__("tidepool:components:ComputeFleet", name, None, controller.locations.options(opts))
         mine = pulumi.ResourceOptions(parent=self)
         slots_here = _slots(fleet, nodes)
         keys = _placements(fleet, slots_here, placements)
-        contexts = controller.locations.of_fleet(fleet)
-        sources = {
-            entry.key: self._source(fleet, entry, contexts[entry.key], controller)
-            for entry in fleet.infrastructures
-        }
+        sources = {entry.key: self._source(fleet, entry, controller) for entry in fleet.infrastructures}
         # Nodes above max_nodes are there until somebody drains them; Slurm must not forget them.
         all_slots = sorted({*fleet.slots(), *slots_here}, key=lambda slot: slot.number)
         slots = controller.register_slots(fleet, all_slots, controller.slot_state, self)
@@ -87,9 +83,8 @@ class ComputeFleet(pulumi.ComponentResource):
             if only is not None and slot.node_name not in only:
                 continue
             source = sources[keys[slot.node_name]]
-            context = source.context
             order = MachineOrder(
-                slot.node_name, context.network, slot.address, fleet.shape, context.image, source.boot
+                slot.node_name, source.network, slot.address, fleet.shape, source.image, source.boot
             )
             resources.Node(
                 slot.node_name,
@@ -102,33 +97,26 @@ class ComputeFleet(pulumi.ComponentResource):
         self.nodes = Output.from_input(hostlist.fold(slot.node_name for slot in slots_here))
         self.register_outputs({"nodes": self.nodes})
 
-    def _source(
-        self, fleet: Fleet, entry: FleetEntry, context: InfrastructureContext, controller: SlurmController
-    ) -> _MachineSource:
+    def _source(self, fleet: Fleet, entry: FleetEntry, controller: SlurmController) -> _MachineSource:
         """Register what the fleet has on one of its infrastructures, with nodes there or without."""
         mine = pulumi.ResourceOptions(parent=self)
-        infrastructure = context.infrastructure.for_fleet(fleet.only_on(entry))
+        location = controller.locations.by_name[entry.name]
+        image = location.images[controller.spec.fleet_image(fleet, entry)]
+        infrastructure = location.infrastructure.for_fleet(fleet.only_on(entry))
         if isinstance(infrastructure, Prepared):
-            infrastructure.prepare(context.image, mine)
+            infrastructure.prepare(image, mine)
         boot = infrastructure.boot(
             fleet.boot_name(entry),
             node_boot(
                 controller.keys,
-                home=controller.home if context.home is None else context.home,
+                home=controller.home if location.home is None else location.home,
                 controllers=controller.hosts,
                 shape=fleet.shape,
                 is_named=controller.names_slots,
             ),
             mine,
         )
-        return _MachineSource(infrastructure, context, boot)
-
-
-def _known_fleet(name: str, controller: SlurmController) -> Fleet:
-    try:
-        return controller.spec.fleet(name)
-    except KeyError:
-        raise unknown_part(f"ComputeFleet {name}", controller.spec, "fleet", name) from None
+        return _MachineSource(infrastructure, location.network, image, boot)
 
 
 def _placements(fleet: Fleet, slots: Iterable[Slot], known: Mapping[str, str]) -> Mapping[str, str]:

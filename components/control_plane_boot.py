@@ -78,37 +78,30 @@ class ControlPlaneKeys:
     scheduler: Input[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Networks:
-    """Address of the control plane, and the networks of services and pods."""
-
-    address: IPv4Address
-    services: IPv4Network
-    routes: Sequence[PodRoute] = ()
-
-
 def control_plane_boot(
     keys: ControlPlaneKeys,
     *,
-    networks: Networks,
+    address: IPv4Address,
+    services: IPv4Network,
+    pods: Sequence[PodRoute] = (),
     toolchain: Input[str],
     etcd: Input[str],
     extra: Sequence[str] = (),
 ) -> Boot:
     """Run them; ``toolchain`` is the folder of their programs, ``etcd`` the volume of etcd's data.
 
-    ``extra`` are more flags of the API server.
+    ``services`` is the network of services, ``pods`` are the ways to pods, ``extra`` more flags of the API server.
     """
     return Boot(
         services=(
-            *((Service("routes", ("/sbin/ip", "-batch", _ROUTES), once=True),) if networks.routes else ()),
+            *((Service("routes", ("/sbin/ip", "-batch", _ROUTES), once=True),) if pods else ()),
             _service("etcd", 2379, _etcd()),
-            _service("kube-apiserver", API_PORT, (*_api_server(networks), *extra)),
+            _service("kube-apiserver", API_PORT, (*_api_server(address, services), *extra)),
             Service("kube-apiserver-ready", ("/usr/bin/python3", "-I", "-S", "-c", _UNTIL_READY), once=True),
             _service("kube-controller-manager", 10257, _controllers()),
             _service("kube-scheduler", 10259, _beside("scheduler")),
         ),
-        files=(*_files(keys), *((File(_ROUTES, routes(networks.routes)),) if networks.routes else ())),
+        files=(*_files(keys), *((File(_ROUTES, routes(pods)),) if pods else ())),
         folders=(Folder(_ETC, "0700"), Folder(_PKI, "0700"), Folder(_ETCD, "0700")),
         mounts=(Mount(toolchain, _BIN), Mount(etcd, _ETCD, read_only=False)),
     )
@@ -143,9 +136,9 @@ def _etcd() -> tuple[str, ...]:
     )
 
 
-def _api_server(networks: Networks) -> tuple[str, ...]:
+def _api_server(address: IPv4Address, services: IPv4Network) -> tuple[str, ...]:
     return (
-        f"--advertise-address={networks.address}",
+        f"--advertise-address={address}",
         f"--secure-port={API_PORT}",
         f"--tls-cert-file={_PKI}/server.crt",
         f"--tls-private-key-file={_PKI}/server.key",
@@ -166,7 +159,7 @@ def _api_server(networks: Networks) -> tuple[str, ...]:
         f"--service-account-issuer={_ISSUER}",
         f"--service-account-key-file={_PKI}/accounts.pub",
         f"--service-account-signing-key-file={_PKI}/accounts.key",
-        f"--service-cluster-ip-range={networks.services}",
+        f"--service-cluster-ip-range={services}",
         "--profiling=false",
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 import pulumi
 from pulumi import Input, Output
@@ -32,9 +32,9 @@ from tidepool.cluster.roles import (
     ROUTES,
     Role,
 )
-from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.boots import SSHD, Keys, node_boot
-from tidepool.components.slurm_controller import SlurmController, unknown_part
+from tidepool.components.kubernetes_control_plane import KubernetesAccess, KubernetesControlPlane
+from tidepool.components.slurm_controller import SlurmController, known_part
 from tidepool.infrastructures.contract import Boot, File, MachineOrder
 
 #: What pods can be made of, once: a pool's machines reach no registry. A mark says that one came to its end.
@@ -67,16 +67,8 @@ def converged_boot(
 ) -> Boot:
     """Run sshd; munged and slurmd while the machine serves Slurm, containerd and the kubelet while it serves Kubernetes.
 
-    No credential of a role is in it: a machine is given them with the role (`role_files`), and loses them with it.
-
-    Args:
-        keys: whose public key lets people in.
-        home: the volume that is /home.
-        controllers: host names of Slurm's controllers, the first in charge.
-        pool: the machine's.
-        stack: Pulumi's, for the label of that name.
-        is_named: slurm.conf has a line for each slot (`node_boot`).
-        slurmctld: that of the machine which runs it while it serves Slurm (`slurmctld_boot`).
+    No credential of a role is in it: a machine is given them with the role (`role_files`), and loses them with it. All
+    is as of `node_boot`, but for ``slurmctld``: that of the machine which runs it while it serves Slurm.
     """
     slurm = node_boot(keys, home=home, controllers=controllers, shape=pool.shape, is_named=is_named)
     munged, *others = [replace(each, role="slurm") for each in slurm.services if each is not SSHD]
@@ -100,10 +92,7 @@ def role_files(
 ) -> Mapping[Role, Boot]:
     """Return by role the files that a machine has only while it has that role, as boots that run nothing.
 
-    Args:
-        keys: with the munge key.
-        authority: of the Kubernetes, whose certificates the kubelet believes; PEM.
-        routes: to the pods of all machines; a machine is not given that to its own.
+    ``authority`` (PEM) is the Kubernetes', ``routes`` lead to the pods of all machines: one is not given that to its own.
     """
     return {
         "slurm": Boot((), files=(keys.munge_file,)),
@@ -141,15 +130,6 @@ def _kubernetes(pool: ConvergedPool, stack: str) -> tuple[Service, ...]:
     return tuple(replace(each, role="kubernetes") for each in services)
 
 
-class ReachedKubernetes(Protocol):
-    """The Kubernetes that pools serve: a `KubernetesControlPlane`, or a `KubernetesAccess`."""
-
-    access: Output[str]
-    """Name of the `Access`."""
-    authority_certificate: Output[str]
-    """PEM, by which the API server is known."""
-
-
 class ConvergedNodePool(pulumi.ComponentResource):
     """A pool: its slots, and for each of its machines that machine, and the role that it has.
 
@@ -173,7 +153,7 @@ class ConvergedNodePool(pulumi.ComponentResource):
         name: str,
         *,
         controller: SlurmController,
-        kubernetes: ReachedKubernetes,
+        kubernetes: KubernetesAccess | KubernetesControlPlane,
         roles: Mapping[str, Role] | None = None,
         serving: str = "",
         only: HostSet | None = None,
@@ -184,20 +164,22 @@ class ConvergedNodePool(pulumi.ComponentResource):
         Raises:
             pulumi.RunError: the controller does not know the pool; says the remedy.
         """
-        pool = _known_pool(name, controller)
+        spec = controller.spec
+        pool = known_part("ConvergedNodePool", spec, "pool", spec.pools, name)
         super().__init__(
             "tidepool:components:ConvergedNodePool", name, None, controller.locations.options(opts)
         )
         mine = pulumi.ResourceOptions(parent=self)
         roles = role_set(pool) if roles is None else roles
-        own = controller.locations.own.with_image(pool.image)
+        own = controller.locations.own
+        image = own.images[pool.image]
         boot = own.infrastructure.boot(pool.name, _boot(pool, controller), mine)
         machine_boots = {
             node: own.infrastructure.boot(f"{pool.name}-controller", _boot(pool, controller, slurmctld), mine)
             for node, slurmctld in controller.pool_controllers.items()
             if node in roles
         }
-        routes = _routes(controller.spec)
+        routes = () if spec.kubernetes is None else pod_routes(spec.kubernetes.pod_network, spec.pools)
         files = role_files(controller.keys, authority=kubernetes.authority_certificate, routes=routes)
         boots: dict[str, Output[str]] = {
             role: own.infrastructure.boot(f"{pool.name}-{role}", files[role], mine) for role in ROLES
@@ -215,7 +197,7 @@ class ConvergedNodePool(pulumi.ComponentResource):
             if only is not None and node not in only:
                 continue
             order = MachineOrder(
-                node, own.network, slot.address, pool.shape, own.image, machine_boots.get(node, boot)
+                node, own.network, slot.address, pool.shape, image, machine_boots.get(node, boot)
             )
             role = resources.Role(
                 node,
@@ -237,18 +219,6 @@ class ConvergedNodePool(pulumi.ComponentResource):
             found[node] = role.role.recover(_keeping(were[node]))
         self.roles = Output.all(**found).apply(_by_role)
         self.register_outputs({"roles": self.roles})
-
-
-def _known_pool(name: str, controller: SlurmController) -> ConvergedPool:
-    try:
-        return controller.spec.pool(name)
-    except KeyError:
-        raise unknown_part(f"ConvergedNodePool {name}", controller.spec, "pool", name) from None
-
-
-def _routes(spec: ClusterSpec) -> Sequence[PodRoute]:
-    """Return the routes to the pods of all machines of all pools."""
-    return () if spec.kubernetes is None else pod_routes(spec.kubernetes.pod_network, spec.pools)
 
 
 def _boot(pool: ConvergedPool, controller: SlurmController, slurmctld: Boot | None = None) -> Boot:

@@ -20,7 +20,6 @@ from tidepool.cluster.pool import Kubernetes
 from tidepool.components.control_plane_boot import (
     API_PORT,
     ControlPlaneKeys,
-    Networks,
     Pair,
     control_plane_boot,
     encryption_configuration,
@@ -79,7 +78,7 @@ class KubernetesControlPlane(pulumi.ComponentResource):
         super().__init__("tidepool:components:KubernetesControlPlane", name, None, locations.options(opts))
         spec = locations.spec
         kubernetes = spec.kubernetes or Kubernetes()
-        own = locations.own.with_image(spec.controller_image)
+        own = locations.own
         self._name, self._stack = name, locations.stack
         self._mine = pulumi.ResourceOptions(parent=self)
         address = spec.own_addresses.control_plane
@@ -89,15 +88,16 @@ class KubernetesControlPlane(pulumi.ComponentResource):
 
         boot = control_plane_boot(
             self._keys(kubernetes, str(address)),
-            networks=Networks(
-                address, kubernetes.service_network, pod_routes(kubernetes.pod_network, spec.pools)
-            ),
+            address=address,
+            services=kubernetes.service_network,
+            pods=pod_routes(kubernetes.pod_network, spec.pools),
             toolchain=toolchain,
             etcd=own.infrastructure.volume(VolumeOrder("etcd"), self._mine),
             extra=api_server_flags,
         )
         kept = own.infrastructure.boot(CONTROL_PLANE_HOST, boot, self._mine)
-        order = MachineOrder(CONTROL_PLANE_HOST, own.network, address, kubernetes.shape, own.image, kept)
+        image = own.images[spec.controller_image]
+        order = MachineOrder(CONTROL_PLANE_HOST, own.network, address, kubernetes.shape, image, kept)
         machine = own.infrastructure.machine(order, self._mine)
         self.connection = machine.connection
 

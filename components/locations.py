@@ -12,7 +12,7 @@ import pulumi
 from pulumi import Output
 from pulumi.runtime.settings import get_root_resource, set_root_resource
 
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.golden_image import GoldenImage
 from tidepool.infrastructures.contract import Infrastructure, VolumeOrder
 from tidepool.infrastructures.registry import infrastructures_of
@@ -31,30 +31,16 @@ class ClusterScope(pulumi.ComponentResource):
 
 
 @dataclass(frozen=True, slots=True)
-class InfrastructureContext:
-    """An infrastructure, and what it gave for the cluster's network, for one image, and for what all have as ``/home``.
+class Location:
+    """An infrastructure of a cluster, and what it gave for the cluster's network, its images by their names, and ``/home``.
 
     ``home`` is None on the controller's infrastructure, where it is the controller's own volume.
     """
 
     infrastructure: Infrastructure
     network: pulumi.Input[str]
-    image: pulumi.Input[str]
-    home: Output[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """An infrastructure of a cluster, with the cluster's network, its images by their names, and its ``home`` there."""
-
-    infrastructure: Infrastructure
-    network: pulumi.Input[str]
     images: Mapping[str, pulumi.Input[str]]
     home: Output[str] | None = None
-
-    def with_image(self, name: str) -> InfrastructureContext:
-        """Return what machines of that image are made from here."""
-        return InfrastructureContext(self.infrastructure, self.network, self.images[name], self.home)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +60,6 @@ class Locations:
     def own(self) -> Location:
         """The location of the cluster's own machines, and of those of pools."""
         return self.by_name[self.spec.controller.infrastructure.name]
-
-    def of_fleet(self, fleet: Fleet) -> Mapping[str, InfrastructureContext]:
-        """Return by key what a fleet has on each of its infrastructures."""
-        return {
-            entry.key: self.by_name[entry.name].with_image(self.spec.fleet_image(fleet, entry))
-            for entry in fleet.infrastructures
-        }
 
     def options(self, opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions | None:
         """Return the options of a component of the cluster: below the scope, unless they say otherwise."""

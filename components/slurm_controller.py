@@ -37,7 +37,7 @@ from tidepool.infrastructures.contract import Boot, Machine, MachineOrder, Volum
 _DEFAULT_PREFIX: Final = 24
 _LEAST_BITS: Final = 4
 
-_Args = TypeVar("_Args", "FleetArgs", "PoolArgs")
+_Part = TypeVar("_Part", Fleet, ConvergedPool)
 
 
 class FleetArgs(Fleet):
@@ -199,11 +199,6 @@ class SlurmController(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
         **keys: Unpack[ClusterKeys],
     ) -> None:
-        """Register it.
-
-        Raises:
-            pulumi.RunError: it cannot be; says why, and the remedy.
-        """
         given = spec or (locations and locations.spec)
         if given is not None and keys:
             raise pulumi.RunError(
@@ -325,7 +320,6 @@ class SlurmController(pulumi.ComponentResource):
         return (self._machine(ACCOUNTING_HOST, address, accounting.shape, boot, wait_ready=True),)
 
     def _logins(self) -> dict[str, Machine]:
-        """Register the login machines, by host name."""
         spec = self.spec
         if not spec.controller.login_machines:
             return {}
@@ -341,20 +335,24 @@ class SlurmController(pulumi.ComponentResource):
     def _machine(
         self, host: str, address: IPv4Address, shape: Shape, boot: Input[str], wait_ready: bool = False
     ) -> Machine:
-        own = self.locations.own.with_image(self.spec.controller_image)
-        order = MachineOrder(host, own.network, address, shape, own.image, boot, wait_ready)
+        own = self.locations.own
+        image = own.images[self.spec.controller_image]
+        order = MachineOrder(host, own.network, address, shape, image, boot, wait_ready)
         return own.infrastructure.machine(order, self._mine)
 
     def _volume(self, name: str, retain: bool = False) -> Output[str]:
         return self._infrastructure.volume(VolumeOrder(name, retain), self._mine)
 
 
-def unknown_part(
-    component: str, spec: ClusterSpec, what: Literal["fleet", "pool"], name: str
-) -> pulumi.RunError:
-    """Return the error of a fleet or a pool that the configuration of the controller does not have."""
-    known = ", ".join(each.name for each in (spec.fleets if what == "fleet" else spec.pools)) or "none"
-    return pulumi.RunError(
-        f"{component}: the configuration of the controller {spec.name} has no such {what}; its {what}s are: {known}. Give it "
-        f'to the controller: SlurmController("{spec.name}", {what}s=[{what.capitalize()}Args(name="{name}", ...)])'
+def known_part(
+    component: str, spec: ClusterSpec, what: Literal["fleet", "pool"], parts: Iterable[_Part], name: str
+) -> _Part:
+    """Return the fleet or the pool of that name; RunError where the configuration of the controller has none."""
+    known = {part.name: part for part in parts}
+    if name in known:
+        return known[name]
+    raise pulumi.RunError(
+        f"{component} {name}: the configuration of the controller {spec.name} has no such {what}; its {what}s are: "
+        f"{', '.join(known) or 'none'}. Give it to the controller: "
+        f'SlurmController("{spec.name}", {what}s=[{what.capitalize()}Args(name="{name}", ...)])'
     )

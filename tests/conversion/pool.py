@@ -310,8 +310,14 @@ def _control_plane(pool: Pool, tools: Path, folder: Path) -> MachineSpec:
         controllers=_kubeconfig(authority, authority.sign("system:kube-controller-manager"), local_address),
         scheduler=_kubeconfig(authority, authority.sign("system:kube-scheduler"), local_address),
     )
-    networks = kube.Networks(IPv4Address(KUBE), IPv4Network("10.241.0.0/16"), pool.routes)
-    boot = kube.control_plane_boot(keys, networks=networks, toolchain=str(tools), etcd=str(folder / "etcd"))
+    boot = kube.control_plane_boot(
+        keys,
+        address=IPv4Address(KUBE),
+        services=IPv4Network("10.241.0.0/16"),
+        pods=pool.routes,
+        toolchain=str(tools),
+        etcd=str(folder / "etcd"),
+    )
     return _machine(pool, "kube", KUBE, boot)
 
 
