@@ -131,10 +131,9 @@ class ImageKind(Kind[ImageModel]):
             )
 
     def _source(self, wanted: ImageModel) -> ImageSource:
-        folder, playbooks = Path(wanted.recipe), Path(wanted.playbooks)
         return read_source(
-            folder,
-            playbooks,
+            Path(wanted.recipe),
+            Path(wanted.playbooks),
             architecture=self._machine.architecture(),
             environment=self._machine.environment,
         )
@@ -156,7 +155,6 @@ class ProgressReport:
         self._phase: Phase | None = None
 
     def __call__(self, progress: Progress) -> None:
-        """Report it, where it is time to."""
         now = self._clock()
         with self._lock:
             to_status = progress.phase is not self._phase or now - self._status_at >= _STATUS_EVERY_S
@@ -188,7 +186,7 @@ class ImageFileKind(Kind[ImageFileModel]):
     def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:
         image, form = inputs.get("image"), inputs.get("form")
         known = isinstance(image, str) and isinstance(form, str)
-        return {"path": self._path(ImageFileModel(image=image, form=form))} if known else {}
+        return {"path": str(self._store.folder / str(image) / f"image.{form}")} if known else {}
 
     def create(self, wanted: ImageFileModel, task: Task) -> Made:
         image = self._store.find(wanted.image)
@@ -209,6 +207,3 @@ class ImageFileKind(Kind[ImageFileModel]):
         image = self._store.find(state.image)
         there = image is not None and (image.folder / f"image.{state.form}").exists()
         return AS_KNOWN if there else None
-
-    def _path(self, wanted: ImageFileModel) -> str:
-        return str(self._store.folder / wanted.image / f"image.{wanted.form}")

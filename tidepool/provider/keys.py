@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import secrets
-from typing import Final
+from typing import ClassVar
 
 from tidepool.resources.declarations import (
     EncryptionKey,
@@ -17,19 +17,20 @@ from tidepool.resources.declarations import (
 )
 from tidepool.resources.kind import Kind, Made, Task
 
-#: As `mungekey` makes them.
-_MUNGE_BYTES: Final = 128
-#: Of XSalsa20 with Poly1305.
-_ENCRYPTION_BYTES: Final = 32
 
-
-class MungeKeyKind(Kind[KeyModel]):
-    """The key of a cluster's daemons."""
-
-    resource = MungeKey
+class _RandomBits(Kind[KeyModel]):
+    length: ClassVar[int]
 
     def create(self, wanted: KeyModel, task: Task) -> Made:
-        return _made_of_random_bits(_MUNGE_BYTES)
+        key = secrets.token_bytes(self.length)
+        return Made(hashlib.sha256(key).hexdigest()[:16], {"key": base64.b64encode(key).decode()})
+
+
+class MungeKeyKind(_RandomBits):
+    """The key of a cluster's daemons, as long as `mungekey` makes them."""
+
+    resource = MungeKey
+    length = 128
 
 
 class SshKeyKind(Kind[KeyPairModel]):
@@ -69,15 +70,8 @@ class SigningKeyKind(Kind[KeyPairModel]):
         return Made(id, {"privateKey": private, "publicKey": public})
 
 
-class EncryptionKeyKind(Kind[KeyModel]):
-    """A key by which what is stored is encrypted."""
+class EncryptionKeyKind(_RandomBits):
+    """A key by which what is stored is encrypted, with XSalsa20 and Poly1305."""
 
     resource = EncryptionKey
-
-    def create(self, wanted: KeyModel, task: Task) -> Made:
-        return _made_of_random_bits(_ENCRYPTION_BYTES)
-
-
-def _made_of_random_bits(number: int) -> Made:
-    key = secrets.token_bytes(number)
-    return Made(hashlib.sha256(key).hexdigest()[:16], {"key": base64.b64encode(key).decode()})
+    length = 32

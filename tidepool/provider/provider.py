@@ -62,11 +62,9 @@ class EngineLog:
         self._send("INFO", urn, text, ephemeral=True)
 
     def info(self, urn: str, text: str) -> None:
-        """Tell something that stays."""
         self._send("INFO", urn, text)
 
     def warn(self, urn: str, text: str) -> None:
-        """Tell something that a person should look at."""
         self._send("WARNING", urn, text)
 
     def _send(self, severity: str, urn: str, text: str, *, ephemeral: bool = False) -> None:
@@ -267,8 +265,9 @@ class TidepoolProvider(Provider):
             key: property_value(value, secret=key in request.inputs and request.inputs[key].contains_secret())
             for key, value in found.items()
         }
-        foreseen = kind.foreseen(state | dict(found))
-        properties = request.properties | _new(foreseen, state) | changed
+        foreseen = kind.foreseen(state | dict(found)).items()
+        new = {key: property_value(value) for key, value in foreseen if state.get(key) != value}
+        properties = request.properties | new | changed
         declared = kind.resource.properties.values()
         outputs = {each.wire for each in declared if each.role == "output"}
         inputs = {key: value for key, value in changed.items() if key not in outputs}
@@ -324,10 +323,6 @@ def _outputs(kind: AnyKind, inputs: _Values, outputs: Mapping[str, Plain]) -> _V
     secrets = {each.wire for each in declared if each.role == "output" and each.is_secret}
     more = {key: property_value(value, secret=key in secrets) for key, value in outputs.items()}
     return inputs | more
-
-
-def _new(outputs: Mapping[str, Plain], state: Inputs) -> _Values:
-    return {key: property_value(value) for key, value in outputs.items() if state.get(key) != value}
 
 
 def _property_diff(change: Change) -> PropertyDiff:

@@ -129,18 +129,10 @@ def leave(
 ) -> None:
     """Take every role from the machine, and have both sides forget it, where nothing runs there.
 
-    Args:
-        node: its name.
-        parties: who takes part.
-        journal: of the conversions; one that is under way ends with this.
-        runs: whether the machine does; what one ran that does not is lost, and its owners are told.
-        regardless: whether it goes with all that it runs, and without those that do not answer, of whom ``warn`` hears.
-        hands_over: whether another controller takes over from its slurmctld, where one can; else who is in charge is
-            changed apart from that, and it stays.
-        patience: whether what ends by itself is still waited for.
-        now: the time in UTC.
-        pause: sleeps for so many seconds.
-        warn: hears of a side that could not be asked, and need not be: the machine does not serve it.
+    A conversion that is under way ends with this. What a machine ran that does not run (``runs``) is lost, and its
+    owners are told. With ``regardless`` it goes with all that it runs, and without those that do not answer. With
+    ``hands_over`` another controller takes over from its slurmctld, where one can; else it stays. ``patience`` says
+    whether what ends by itself is still waited for; ``warn`` hears of a side that could not be asked, and need not be.
 
     Raises:
         Refused: jobs or pods run there, each named, and it takes new ones again; or a control plane needs it.

@@ -112,7 +112,6 @@ class Servicer(ProviderServicer):
         return empty_pb2.Empty()
 
     async def abort(self, context: Any, error: BaseException) -> None:
-        """End the call with ``error`` as its status."""
         if isinstance(error, InitializationFailed):
             await context.abort(grpc.StatusCode.UNKNOWN, error.reason, _initialization_details(error))
         await context.abort(grpc.StatusCode.UNKNOWN, error_text(error, self._faults))

@@ -260,7 +260,6 @@ class _Conf:
         return self.values.get(key, ())
 
     def without(self, key: str) -> Mapping[str, tuple[str, ...]]:
-        """Return all values but those of ``key``."""
         return {name: value for name, value in self.values.items() if name != key}
 
     @property
