@@ -89,8 +89,11 @@ class Slurmctld:
             for order in orders:
                 is_there = order.name in there
                 if is_there or order.verb == "create":
-                    verb = "update" if is_there and order.verb == "create" else order.verb
-                    slurm.change_partition(verb, order.name, order.settings)
+                    slurm.change_partition(
+                        "update" if is_there and order.verb == "create" else order.verb,
+                        order.name,
+                        order.settings,
+                    )
         except ControllerDown:
             return  # it reads the files when it starts
 
