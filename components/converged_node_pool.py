@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 import pulumi
 from pulumi import Input, Output
@@ -33,7 +33,6 @@ from tidepool.cluster.roles import (
     Role,
 )
 from tidepool.components.boots import SSHD, Keys, node_boot
-from tidepool.components.kubernetes_control_plane import KubernetesAccess, KubernetesControlPlane
 from tidepool.components.slurm_controller import SlurmController, known_part
 from tidepool.infrastructures.contract import Boot, File, MachineOrder
 
@@ -130,6 +129,15 @@ def _kubernetes(pool: ConvergedPool, stack: str) -> tuple[Service, ...]:
     return tuple(replace(each, role="kubernetes") for each in services)
 
 
+class ReachedKubernetes(Protocol):
+    """The Kubernetes that pools serve: a `KubernetesControlPlane`, or a `KubernetesAccess`."""
+
+    access: Output[str]
+    """Name of the `Access`."""
+    authority_certificate: Output[str]
+    """PEM, by which the API server is known."""
+
+
 class ConvergedNodePool(pulumi.ComponentResource):
     """A pool: its slots, and for each of its machines that machine, and the role that it has.
 
@@ -153,7 +161,7 @@ class ConvergedNodePool(pulumi.ComponentResource):
         name: str,
         *,
         controller: SlurmController,
-        kubernetes: KubernetesAccess | KubernetesControlPlane,
+        kubernetes: ReachedKubernetes,
         roles: Mapping[str, Role] | None = None,
         serving: str = "",
         only: HostSet | None = None,
