@@ -193,7 +193,6 @@ class Run:
                 excludes=Targets(request.excludes),
                 exclude_dependents=request.exclude_dependents,
                 replace=Targets(request.replace),
-                show_secrets=request.show_secrets,
             ),
             base=self._state.base,
             config=config,

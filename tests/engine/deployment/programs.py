@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from hypothesis import strategies as st
+from pulumi.runtime.proto import alias_pb2
 
 from tidepool.engine import urn as urns
 from tidepool.engine.deployment.deployment import Deployment
-from tidepool.engine.deployment.goal import Alias, Goal
+from tidepool.engine.deployment.goal import Goal
 from tidepool.engine.deployment.status import MonitorClosed, ProgramFailed
 from tidepool.engine.deployment.step import Registered
 from tidepool.engine.providers.discovery import PluginRequest
@@ -21,6 +22,19 @@ STACK, PROJECT = "dev", "graph"
 _PREFIX = f"urn:pulumi:{STACK}::{PROJECT}::"
 
 Kind = Literal["item", "group", "provider"]
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A former name or parent of a resource."""
+
+    name: str = ""
+    parent: str = ""
+    no_parent: bool = False
+
+    def message(self) -> alias_pb2.Alias:
+        place: dict[str, Any] = {"noParent": True} if self.no_parent else {"parentUrn": self.parent}
+        return alias_pb2.Alias(spec=alias_pb2.Alias.Spec(name=self.name, **place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +188,7 @@ class _Running:
             provider=provider if node.kind == "item" else "",
             dependencies=tuple(dict.fromkeys(dependencies)),
             property_dependencies={"refs": tuple(urn_of[n] for n in node.refs)} if node.refs else {},
-            aliases=node.aliases,
+            aliases=tuple(a.message() for a in node.aliases),
             protect=node.protect,
             retain_on_delete=node.retain,
             delete_before_replace=node.delete_before_replace,

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tidepool.engine.deployment.goal import Alias
 from tidepool.engine.deployment.options import Kind
 from tidepool.engine.events import Op
 from tidepool.engine.resource import Snapshot
 
 from .play import Order, changes, lost, play, saved
-from .programs import Node, Program
+from .programs import Alias, Node, Program
 from .world import World
 
 SEEDS = pytest.mark.parametrize("seed", range(10))

@@ -33,19 +33,16 @@ class Callback:
 
     async def transform(
         self,
-        name: str,
-        type: str,
-        custom: bool,
-        parent: str,
+        resource: resource_pb2.RegisterResourceRequest,
         properties: Properties,
         options: resource_pb2.TransformResourceOptions,
     ) -> tuple[Properties, resource_pb2.TransformResourceOptions]:
         """Let a transform change a resource's properties and options."""
         request = resource_pb2.TransformRequest(
-            name=name,
-            type=type,
-            custom=custom,
-            parent=parent,
+            name=resource.name,
+            type=resource.type,
+            custom=resource.custom,
+            parent=resource.parent,
             properties=wire.to_struct(properties, outputs=True),
             options=options,
         )
@@ -67,7 +64,7 @@ class Callback:
         return args, response.options if response.HasField("options") else options
 
     async def resource_hook(
-        self, name: str, old: ResourceState | None, new: ResourceState | None, *, after: bool
+        self, old: ResourceState | None, new: ResourceState | None, *, after: bool
     ) -> None:
         """Run a resource hook; raises CallbackFailed where it fails."""
         request = resource_pb2.ResourceHookRequest(**_hook_fields(old, new))
@@ -78,12 +75,7 @@ class Callback:
             raise CallbackFailed(response.error)
 
     async def error_hook(
-        self,
-        name: str,
-        old: ResourceState | None,
-        new: ResourceState | None,
-        operation: str,
-        failures: list[str],
+        self, old: ResourceState | None, new: ResourceState | None, operation: str, failures: list[str]
     ) -> bool:
         """Ask an error hook whether the operation is to be tried again."""
         request = resource_pb2.ErrorHookRequest(
@@ -114,11 +106,9 @@ class Callbacks:
         """The function that ``callback`` names; raises ValueError where it has no target."""
         if not callback.target:
             raise ValueError("target must be specified")
-        channel = self._channels.get(callback.target)
-        if channel is None:
-            channel = rpc.open_channel(callback.target)
-            self._channels[callback.target] = channel
-        return Callback(callback_pb2_grpc.CallbacksStub(channel), callback.token)
+        if callback.target not in self._channels:
+            self._channels[callback.target] = rpc.open_channel(callback.target)
+        return Callback(callback_pb2_grpc.CallbacksStub(self._channels[callback.target]), callback.token)
 
     def close(self) -> None:
         """Close all connections."""
@@ -163,7 +153,8 @@ def _options(state: ResourceState) -> resource_pb2.ResourceOptions:
     )
     setattr(options, "import", state.import_id)
     if state.resource_hooks:
-        options.hooks.CopyFrom(_hook_bindings(state.resource_hooks))
+        bindings = resource_pb2.RegisterResourceRequest.ResourceHooksBinding
+        options.hooks.CopyFrom(bindings(**hook_fields(state.resource_hooks)))
     timeouts = state.custom_timeouts
     if timeouts:
         options.custom_timeouts.CopyFrom(
@@ -189,11 +180,9 @@ HOOK_FIELDS: Mapping[str, str] = {
 }
 
 
-def _hook_bindings(
-    hooks: Mapping[str, tuple[str, ...]],
-) -> resource_pb2.RegisterResourceRequest.ResourceHooksBinding:
-    fields = {HOOK_FIELDS[kind]: names for kind, names in hooks.items()}
-    return resource_pb2.RegisterResourceRequest.ResourceHooksBinding(**fields)
+def hook_fields(hooks: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The fields of a message that bind a resource to ``hooks``."""
+    return {HOOK_FIELDS[kind]: names for kind, names in hooks.items()}
 
 
 def _duration(seconds: float) -> str:
@@ -251,7 +240,7 @@ class Hooks:
             if self._preview and not hook.on_dry_run:
                 continue
             try:
-                await hook.callback.resource_hook(name, old, new, after=kind.startswith("After"))
+                await hook.callback.resource_hook(old, new, after=kind.startswith("After"))
             except Exception as error:
                 if hook.ignore_errors:
                     self._status.warn(f'{kind} hook "{name}" failed: {error}', state.urn)
@@ -316,7 +305,7 @@ class Hooks:
             if callback is None:
                 raise HookFailed(f'error hooks execution failed: error hook "{name}" was not registered')
             try:
-                retry = await callback.error_hook(name, old, new, operation, failures) or retry
+                retry = await callback.error_hook(old, new, operation, failures) or retry
             except Exception as error:
                 raise HookFailed(
                     f'error hooks execution failed: error hook "{name}" failed: {error}'

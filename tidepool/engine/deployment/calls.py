@@ -11,11 +11,11 @@ from typing import Any, Final
 from pulumi.runtime.proto import provider_pb2, resource_pb2
 
 from tidepool.engine import wire
-from tidepool.engine.deployment.callbacks import HOOK_FIELDS, Callback, CallbackFailed
+from tidepool.engine.deployment.callbacks import Callback, CallbackFailed, hook_fields
 from tidepool.engine.deployment.goal import Family, Goal
 from tidepool.engine.deployment.live import provider_urn
 from tidepool.engine.deployment.options import Request
-from tidepool.engine.deployment.registration import alias_message, as_outputs, with_own_dependencies
+from tidepool.engine.deployment.registration import as_outputs, with_own_dependencies
 from tidepool.engine.deployment.registry import plugin_request, with_plugin
 from tidepool.engine.deployment.status import RequestRefused
 from tidepool.engine.deployment.step import Context, Registered
@@ -177,7 +177,8 @@ class Functions:
             argDependencies={
                 k: provider_pb2.CallRequest.ArgumentDependencies(urns=v) for k, v in dependencies.items()
             },
-            **surroundings(self._context.request, self._address()),
+            **self._context.request.described(),
+            monitorEndpoint=self._address(),
             accepts_output_values=True,
         )
         try:
@@ -229,28 +230,14 @@ def _failures(failures: Iterable[CheckFailure]) -> list[Any]:
     return [provider_pb2.CheckFailure(property=f.property, reason=f.reason) for f in failures]
 
 
-def surroundings(request: Request, monitor_address: str) -> dict[str, Any]:
-    """Return the fields of a message that tell a provider of the operation in which it runs a program of its own."""
-    return {
-        "project": request.project,
-        "stack": request.stack,
-        "config": request.program_config,
-        "configSecretKeys": request.secret_config_keys,
-        "dryRun": request.options.preview,
-        "parallel": request.options.parallel,
-        "monitorEndpoint": monitor_address,
-        "organization": request.organization,
-    }
-
-
 def construct_request(
     request: Request, monitor_address: str, options: resource_pb2.TransformResourceOptions, goal: Goal
 ) -> provider_pb2.ConstructRequest:
     """Return the message that asks the provider of ``goal`` to construct it, and says where it reaches the monitor."""
     by_property = {k: list(v) for k, v in goal.property_dependencies.items()}
-    providers = dict(options.providers)
     construct = provider_pb2.ConstructRequest(
-        **surroundings(request, monitor_address),
+        **request.described(),
+        monitorEndpoint=monitor_address,
         type=goal.type,
         name=goal.name,
         parent=goal.parent,
@@ -258,9 +245,9 @@ def construct_request(
         inputDependencies={
             k: provider_pb2.ConstructRequest.PropertyDependencies(urns=v) for k, v in by_property.items()
         },
-        providers=providers,
+        providers=options.providers,
         dependencies=goal.dependencies,
-        aliases=[alias_message(a) for a in goal.aliases],
+        aliases=goal.aliases,
         protect=goal.protect,
         additionalSecretOutputs=goal.additional_secret_outputs,
         deletedWith=goal.deleted_with,
@@ -279,6 +266,6 @@ def construct_request(
             )
         )
     if goal.resource_hooks:
-        fields = {HOOK_FIELDS[k]: v for k, v in goal.resource_hooks.items()}
-        construct.resource_hooks.CopyFrom(provider_pb2.ConstructRequest.ResourceHooksBinding(**fields))
+        bindings = provider_pb2.ConstructRequest.ResourceHooksBinding
+        construct.resource_hooks.CopyFrom(bindings(**hook_fields(goal.resource_hooks)))
     return construct

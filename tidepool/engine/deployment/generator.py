@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
+from dataclasses import replace
 
 from tidepool.engine import urn as urns
 from tidepool.engine.deployment.change import Change, Replacement
-from tidepool.engine.deployment.diffing import (
-    with_ignored,
-)
+from tidepool.engine.deployment.diffing import with_ignored
 from tidepool.engine.deployment.executor import Executor
-from tidepool.engine.deployment.goal import Goal, ReadGoal, alias_candidates
+from tidepool.engine.deployment.goal import Goal, alias_candidates
 from tidepool.engine.deployment.limits import Limits
 from tidepool.engine.deployment.live import Entry
 from tidepool.engine.deployment.reads import ImportStep, ReadStep, RefreshStep
@@ -77,27 +76,14 @@ class Generator:
                 raise GoalError(str(error), urn) from error
         return self._limits.validated(steps)
 
-    async def read(self, goal: ReadGoal, answer: Answer) -> list[Step]:
-        """The steps for one look-up of a resource that the program does not own."""
-        urn = self._new_urn(goal.parent, goal.type, goal.name)
-        if not goal.id:
+    async def read(self, name: str, sought: ResourceState, answer: Answer) -> list[Step]:
+        """The steps for one look-up of a resource that the program does not own; ``sought`` has no URN yet."""
+        urn = self._new_urn(sought.parent, sought.type, name)
+        if not sought.id:
             raise GoalError(f"Expected an ID for {urn}", urn)
         old = self._live.old(urn)
-        state = ResourceState(
-            urn=urn,
-            type=goal.type,
-            custom=True,
-            id=goal.id,
-            inputs=goal.properties,
-            parent=goal.parent,
-            external=True,
-            dependencies=goal.dependencies,
-            provider=goal.provider,
-            additional_secret_outputs=goal.additional_secret_outputs,
-            source_position=goal.source_position,
-            stack_trace=goal.stack_trace,
-        )
-        if old is not None and not old.state.external and old.state.id != goal.id:
+        state = replace(sought, urn=urn)
+        if old is not None and not old.state.external and old.state.id != state.id:
             self._books.replaces.add(urn)
             new = self._live.new_entry(state)
             return [ReadStep(old, new, answer, replacing=True), ReplaceStep(old, new)]
@@ -366,10 +352,10 @@ class Registrar:
         answer: asyncio.Future[Registered] = asyncio.get_running_loop().create_future()
         return await self._executor.carry_out(await self._generator.register(goal, answer), answer)
 
-    async def read(self, goal: ReadGoal) -> Registered:
-        """Look one resource up."""
+    async def read(self, name: str, sought: ResourceState) -> Registered:
+        """Look one resource up; ``sought`` has no URN yet."""
         answer: asyncio.Future[Registered] = asyncio.get_running_loop().create_future()
-        return await self._executor.carry_out(await self._generator.read(goal, answer), answer)
+        return await self._executor.carry_out(await self._generator.read(name, sought, answer), answer)
 
     async def register_outputs(self, urn: str, outputs: Properties) -> None:
         """Take the outputs of a component; those of the stack are kept until the end."""

@@ -7,23 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pulumi.runtime.proto.alias_pb2 import Alias
+
 from tidepool.engine import urn as urns
 from tidepool.engine.deployment.callbacks import Callback
 from tidepool.engine.resource import CustomTimeouts
 from tidepool.engine.values import Properties
-
-
-@dataclass(frozen=True, slots=True)
-class Alias:
-    """A name under which a resource may be known from before: a whole URN, or the parts that changed."""
-
-    urn: str = ""
-    name: str = ""
-    type: str = ""
-    stack: str = ""
-    project: str = ""
-    parent: str = ""
-    no_parent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +27,7 @@ class Goal:
     provider: str = ""
     dependencies: tuple[str, ...] = ()
     property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    aliases: tuple[Alias, ...] = ()
+    aliases: tuple[Alias, ...] = ()  # whole URNs, or the parts that changed
     protect: bool | None = None
     retain_on_delete: bool | None = None
     delete_before_replace: bool | None = None
@@ -54,22 +43,6 @@ class Goal:
     source_position: str = ""
     stack_trace: tuple[str, ...] = ()
     resource_hooks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadGoal:
-    """One resource that the program looks up by its id and does not own."""
-
-    type: str
-    name: str
-    id: str
-    parent: str
-    provider: str
-    properties: Properties
-    dependencies: tuple[str, ...] = ()
-    additional_secret_outputs: tuple[str, ...] = ()
-    source_position: str = ""
-    stack_trace: tuple[str, ...] = ()
 
 
 def alias_candidates(goal: Goal, stack: str, project: str, adopted: Mapping[str, str]) -> list[str]:
@@ -97,15 +70,16 @@ def _collapse(alias: Alias, goal: Goal, stack: str, project: str, adopted: Mappi
     """Return the URN that ``alias`` names, its missing parts taken from ``goal``."""
     if alias.urn:
         return alias.urn
-    parent = adopted.get(alias.parent, alias.parent) if alias.parent else goal.parent
-    if alias.no_parent or (parent and urns.qualified_type_of(parent) == urns.ROOT_STACK_TYPE):
+    spec = alias.spec
+    parent = adopted.get(spec.parentUrn, spec.parentUrn) if spec.parentUrn else goal.parent
+    if spec.noParent or (parent and urns.qualified_type_of(parent) == urns.ROOT_STACK_TYPE):
         parent = ""
     return urns.make(
-        alias.stack or stack,
-        alias.project or project,
+        spec.stack or stack,
+        spec.project or project,
         urns.qualified_type_of(parent) if parent else "",
-        alias.type or goal.type,
-        alias.name or goal.name,
+        spec.type or goal.type,
+        spec.name or goal.name,
     )
 
 

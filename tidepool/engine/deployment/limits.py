@@ -24,7 +24,7 @@ def refuse_impossible(context: Context) -> None:
     if context.options.kind == "destroy" and not context.options.run_program:
         _refuse_delete_hooks(context)
     for targets in (context.options.targets, context.options.excludes):
-        for urn in targets.literals():
+        for urn in targets.literals:
             if not context.live.has_old(urn):
                 raise EngineError(f"no resource named '{urn}' found")
 
@@ -35,7 +35,7 @@ def require_known(context: Context, targets: Targets) -> None:
     Raises:
         Stopped: where there are any.
     """
-    missing = [u for u in sorted(targets.literals()) if not context.live.has_old(u)]
+    missing = [u for u in sorted(targets.literals) if not context.live.has_old(u)]
     if missing:
         report_unknown(context, missing)
         raise Stopped
@@ -44,7 +44,7 @@ def require_known(context: Context, targets: Targets) -> None:
 def unknown(context: Context, targets: Targets) -> list[str]:
     """Targets that neither the stack nor the program has."""
     return [
-        u for u in sorted(targets.literals()) if not context.live.has_old(u) and u not in context.books.seen
+        u for u in sorted(targets.literals) if not context.live.has_old(u) and u not in context.books.seen
     ]
 
 

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from google.protobuf import empty_pb2
-from pulumi.runtime.proto import callback_pb2, provider_pb2, resource_pb2
+from pulumi.runtime.proto import callback_pb2, resource_pb2
 
 from tidepool.engine import wire
 from tidepool.engine.assets import AssetError, lack_hashes, with_hashes
 from tidepool.engine.deployment.callbacks import Callback, CallbackFailed, Callbacks, ResourceHook
 from tidepool.engine.deployment.calls import DefaultProviders, Functions, construct_request
 from tidepool.engine.deployment.generator import Registrar
-from tidepool.engine.deployment.goal import Family, Goal, ReadGoal
+from tidepool.engine.deployment.goal import Family, Goal
 from tidepool.engine.deployment.registration import (
     as_outputs,
     goal_of,
@@ -34,7 +34,7 @@ from tidepool.engine.deployment.status import RequestRefused
 from tidepool.engine.deployment.step import Context, Registered
 from tidepool.engine.providers.contract import ProviderError
 from tidepool.engine.providers.discovery import PluginRequest
-from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
+from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
 from tidepool.engine.values import (
     Properties,
     contains_unknowns,
@@ -87,6 +87,7 @@ class Monitor:
         self._callbacks = Callbacks()
         self._family = Family()
         self._functions = Functions(context, defaults, self._family, address)
+        self.invoke, self.call = self._functions.invoke, self._functions.call
         self._pending_transforms: dict[tuple[str, str, str], list[Callback]] = {}
         self._stack_transforms: list[Callback] = []
 
@@ -98,17 +99,7 @@ class Monitor:
 
     async def get_deployment_info(self, _: empty_pb2.Empty) -> resource_pb2.DeploymentInfo:
         """Describe the operation to the program, and the features that it may use."""
-        request = self._request
-        return resource_pb2.DeploymentInfo(
-            project=request.project,
-            stack=request.stack,
-            organization=request.organization,
-            config=request.program_config,
-            configSecretKeys=request.secret_config_keys,
-            dryRun=request.options.preview,
-            parallel=request.options.parallel,
-            supportedFeatures=_FEATURES,
-        )
+        return resource_pb2.DeploymentInfo(**self._request.described(), supportedFeatures=_FEATURES)
 
     async def supports_feature(
         self, request: resource_pb2.SupportsFeatureRequest
@@ -228,37 +219,26 @@ class Monitor:
             package = request.type.split(":", 1)[0]
             plugin = PluginRequest(package, request.version, request.pluginDownloadURL.rstrip("/"))
             provider = await self._defaults.reference(plugin, request.type)
-        goal = ReadGoal(
+        sought = ResourceState(
+            urn="",
             type=request.type,
-            name=request.name,
+            custom=True,
             id=request.id,
+            inputs=without_outputs(wire.from_struct(request.properties)),
             parent=request.parent,
+            external=True,
             provider=provider,
-            properties=without_outputs(wire.from_struct(request.properties)),
             dependencies=tuple(request.dependencies),
             additional_secret_outputs=tuple(request.additionalSecretOutputs),
             source_position=source_position(request.sourcePosition, str(self._request.root)),
             stack_trace=stack_trace(request, str(self._request.root)),
         )
-        registered = await self._registrar.read(goal)
-        state = registered.state
+        state = (await self._registrar.read(request.name, sought)).state
         self._family.settle(state.urn, request.parent, exists=True)
         properties = wire.to_struct(
             state.outputs, secrets=request.acceptSecrets, resources=request.acceptResources
         )
         return resource_pb2.ReadResourceResponse(urn=state.urn, properties=properties)
-
-    # -- functions and methods -------------------------------------------------------------------------
-
-    async def invoke(
-        self, request: resource_pb2.ResourceInvokeRequest
-    ) -> resource_pb2.ResourceInvokeResponse:
-        """A function of a provider."""
-        return await self._functions.invoke(request)
-
-    async def call(self, request: resource_pb2.ResourceCallRequest) -> provider_pb2.CallResponse:
-        """A method of a component."""
-        return await self._functions.call(request)
 
     # -- components that a provider constructs ---------------------------------------------------------
 
@@ -385,9 +365,7 @@ async def _transformed(
 ) -> tuple[Properties, resource_pb2.TransformResourceOptions]:
     for callback in transforms:
         try:
-            properties, options = await callback.transform(
-                request.name, request.type, request.custom, request.parent, properties, options
-            )
+            properties, options = await callback.transform(request, properties, options)
         except CallbackFailed as error:
             raise RequestRefused(f"invoke transform: {error}") from error
     return properties, options

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tidepool.engine.resource import Snapshot
 from tidepool.engine.values import Properties
@@ -28,14 +28,11 @@ class Targets:
         return bool(self.urns)
 
     def __contains__(self, urn: str) -> bool:
-        return urn in self._literals or any(p.fullmatch(urn) for p in self._patterns)
-
-    def literals(self) -> Iterable[str]:
-        """The URNs without wildcards."""
-        return self._literals
+        return urn in self.literals or any(p.fullmatch(urn) for p in self._patterns)
 
     @cached_property
-    def _literals(self) -> frozenset[str]:
+    def literals(self) -> frozenset[str]:
+        """The URNs without wildcards."""
         return frozenset(u for u in self.urns if "*" not in u)
 
     @cached_property
@@ -68,7 +65,6 @@ class Options:
     excludes: Targets = Targets()
     exclude_dependents: bool = False
     replace: Targets = Targets()
-    show_secrets: bool = False
 
     @property
     def refreshes_in_program(self) -> bool:
@@ -96,3 +92,15 @@ class Request:
     program_config: Mapping[str, str] = field(default_factory=dict)
     secret_config_keys: tuple[str, ...] = ()
     shown_config: Mapping[str, str] = field(default_factory=dict)
+
+    def described(self) -> dict[str, Any]:
+        """The fields of the messages that tell programs, and providers that run one, of the operation."""
+        return {
+            "project": self.project,
+            "stack": self.stack,
+            "organization": self.organization,
+            "config": self.program_config,
+            "configSecretKeys": self.secret_config_keys,
+            "dryRun": self.options.preview,
+            "parallel": self.options.parallel,
+        }

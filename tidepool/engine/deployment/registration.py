@@ -16,7 +16,7 @@ from pulumi.runtime.proto import alias_pb2, resource_pb2
 from tidepool.engine import urn as urns
 from tidepool.engine import wire
 from tidepool.engine.deployment.callbacks import HOOK_FIELDS
-from tidepool.engine.deployment.goal import Alias, Goal
+from tidepool.engine.deployment.goal import Goal
 from tidepool.engine.deployment.live import provider_urn
 from tidepool.engine.deployment.registry import with_plugin
 from tidepool.engine.deployment.status import RequestRefused
@@ -59,7 +59,7 @@ def goal_of(
         parent=request.parent,
         dependencies=tuple(sorted(dependencies)),
         property_dependencies={k: tuple(sorted(v)) for k, v in by_property.items()},
-        aliases=tuple(_alias(a) for a in options.aliases),
+        aliases=tuple(options.aliases),
         protect=options.protect if options.HasField("protect") else None,
         retain_on_delete=options.retain_on_delete if options.HasField("retain_on_delete") else None,
         delete_before_replace=(
@@ -197,32 +197,6 @@ def as_outputs(properties: Properties, dependencies: Mapping[str, Iterable[str]]
                 value = Output(value, False, tuple(sorted(wanted)))
         result[key] = value
     return result
-
-
-def _alias(message: alias_pb2.Alias) -> Alias:
-    if message.WhichOneof("alias") == "urn":
-        return Alias(urn=message.urn)
-    spec = message.spec
-    return Alias(
-        name=spec.name,
-        type=spec.type,
-        stack=spec.stack,
-        project=spec.project,
-        parent=spec.parentUrn,
-        no_parent=spec.noParent,
-    )
-
-
-def alias_message(alias: Alias) -> alias_pb2.Alias:
-    """The alias as messages carry it."""
-    if alias.urn:
-        return alias_pb2.Alias(urn=alias.urn)
-    spec = alias_pb2.Alias.Spec(name=alias.name, type=alias.type, stack=alias.stack, project=alias.project)
-    if alias.no_parent:
-        spec.noParent = True
-    elif alias.parent:
-        spec.parentUrn = alias.parent
-    return alias_pb2.Alias(spec=spec)
 
 
 def _timeouts(options: resource_pb2.TransformResourceOptions) -> CustomTimeouts:

@@ -291,17 +291,11 @@ class ClientProgram:
         from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 
         request = language_pb2.RunRequest(
-            project=deployment.request.project,
-            stack=deployment.request.stack,
+            **deployment.request.described(),
             pwd=str(self._task.folder),
             program=str(self._task.path),
             args=[self._engine_address],
-            config=deployment.request.program_config,
-            configSecretKeys=deployment.request.secret_config_keys,
-            dryRun=deployment.request.options.preview,
-            parallel=deployment.request.options.parallel,
             monitor_address=deployment.monitor_address,
-            organization=deployment.request.organization,
         )
         with rpc.open_channel(self._address) as channel:
             stub = language_pb2_grpc.LanguageRuntimeStub(channel)
