@@ -6,7 +6,7 @@ Key names, their order and what is left out when empty are those of Go's struct 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final, Literal
@@ -91,16 +91,24 @@ class ResourceState:
         """Tells whether this resource is a provider itself."""
         return self.type.startswith(PROVIDER_TYPE_PREFIX)
 
+    def references(self) -> Iterator[tuple[str, str]]:
+        """All that this resource refers to but its provider: the kind of reference, and the URN."""
+        if self.parent:
+            yield "parent", self.parent
+        for urn in self.dependencies:
+            yield "dependency", urn
+        for key, named in self.property_dependencies.items():
+            kind = f"property dependency (of property {key})"
+            for urn in named:
+                yield kind, urn
+        if self.deleted_with:
+            yield "deletedWith", self.deleted_with
+        for urn in self.replace_with:
+            yield "replaceWith", urn
+
     def all_dependencies(self) -> set[str]:
         """The URNs that must exist while this resource does: parent, provider, dependencies of all kinds."""
-        urns = set(self.dependencies)
-        for deps in self.property_dependencies.values():
-            urns.update(deps)
-        urns.update(self.replace_with)
-        if self.parent:
-            urns.add(self.parent)
-        if self.deleted_with:
-            urns.add(self.deleted_with)
+        urns = {urn for _, urn in self.references()}
         if self.provider:
             urns.add(self.provider.rsplit("::", 1)[0])
         return urns
@@ -252,15 +260,13 @@ _ENCODED: Final = tuple(
 )
 
 
+_TIMED: Final = ("create", "update", "delete", "read")
+
+
 def _decode_timeouts(raw: dict[str, Any]) -> CustomTimeouts:
-    return CustomTimeouts(*(float(raw.get(k) or 0) for k in ("create", "update", "delete", "read")))
+    return CustomTimeouts(*(float(raw.get(kind) or 0) for kind in _TIMED))
 
 
 def _encode_timeouts(timeouts: CustomTimeouts) -> dict[str, Any]:
-    seconds = {
-        "create": timeouts.create_s,
-        "update": timeouts.update_s,
-        "delete": timeouts.delete_s,
-        "read": timeouts.read_s,
-    }
-    return {k: int(s) if s == int(s) else s for k, s in seconds.items() if s}
+    seconds = ((kind, getattr(timeouts, f"{kind}_s")) for kind in _TIMED)
+    return {kind: int(s) if s == int(s) else s for kind, s in seconds if s}

@@ -66,7 +66,7 @@ class Replacement:
                     f"`pulumi state unprotect '{entry.urn}'`",
                     urn,
                 )
-                self._status.mark_failed()
+                self._status.failed = True
                 raise Stopped
             if entry.state.delete:
                 steps.append(DeleteStep(entry))
@@ -135,44 +135,36 @@ class Change:
         self._replacement = replacement
 
     async def steps(
-        self,
-        urn: str,
-        goal: Goal,
-        old: Entry,
-        new: Entry,
-        answer: Answer,
-        provider: Provider | None,
-        seed: bytes,
+        self, goal: Goal, old: Entry, new: Entry, answer: Answer, provider: Provider | None, seed: bytes
     ) -> list[Step]:
         """The steps that make ``new`` of ``old``; ``new`` holds inputs that the provider checked."""
+        urn = new.urn
         if not self._context.options.preview and contains_unknowns(new.state.replacement_trigger):
             self._status.error(f"replacement trigger contains unknowns for {urn}", urn)
-            self._status.mark_failed()
+            self._status.failed = True
             raise Stopped
         triggered = trigger_fired(old.state.replacement_trigger, new.state.replacement_trigger)
         if triggered:
             diff = DiffResult("some")
         else:
-            diff = await self._diff(urn, goal, old, new, provider)
+            diff = await self._diff(goal, old, new, provider)
         if urn in self._books.deletes or old.urn in self._books.deletes:
             # While we waited, another replacement found that this one has to go first.
-            recreated = await self.recreate(urn, old, new, answer)
+            recreated = await self.recreate(old, new, answer)
             if recreated is not None:
                 return recreated
         has_init_errors = bool(old.state.init_errors)
         diff = with_replace_on_changes(diff, goal.replace_on_changes, has_init_errors)
-        if diff.changes == "some" or old.state.pending_replacement:
-            if diff.replaces or triggered or old.state.pending_replacement:
-                return await self._replace(urn, goal, old, new, answer, provider, diff, seed)
-            self._books.updates.add(urn)
-            return [UpdateStep(old, new, answer, diff)]
-        if has_init_errors:
+        must_replace = diff.changes == "some" and (diff.replaces or triggered)
+        if must_replace or old.state.pending_replacement:
+            return await self._replace(goal, old, new, answer, provider, diff, seed)
+        if diff.changes == "some" or has_init_errors:
             self._books.updates.add(urn)
             return [UpdateStep(old, new, answer, diff)]
         self._books.sames.add(urn)
         return [SameStep(old, new, answer)]
 
-    async def recreate(self, urn: str, old: Entry, new: Entry, answer: Answer) -> list[Step] | None:
+    async def recreate(self, old: Entry, new: Entry, answer: Answer) -> list[Step] | None:
         """The steps for a resource that was deleted for the sake of another; now it is clear that it is to come back.
 
         None where it was not deleted after all.
@@ -180,11 +172,10 @@ class Change:
         over = self._books.pending_deletes.get(old)
         if over is not None:
             await over.wait()  # the two must not be there at the same time
-        self._books.deletes.discard(urn)
-        self._books.deletes.discard(old.urn)
+        self._books.deletes -= {new.urn, old.urn}
         if not old.state.pending_replacement:
             return None
-        self._books.replaces.add(urn)
+        self._books.replaces.add(new.urn)
         replacement = self.another(new)
         keys = self._books.dependent_keys.get(old.urn, ())
         return [ReplaceStep(old, replacement), CreateStep(old, replacement, answer, keys=keys)]
@@ -202,10 +193,8 @@ class Change:
         """Tell whether a person asked for the resource to be replaced."""
         return urn in self._context.options.replace or (old is not None and old.state.taint)
 
-    async def _diff(
-        self, urn: str, goal: Goal, old: Entry, new: Entry, provider: Provider | None
-    ) -> DiffResult:
-        if self.is_targeted_replace(urn, old):
+    async def _diff(self, goal: Goal, old: Entry, new: Entry, provider: Provider | None) -> DiffResult:
+        if self.is_targeted_replace(new.urn, old):
             return DiffResult("some", replace_keys=("id",))
         if not self._books.replaces.isdisjoint(new.state.replace_with):
             return DiffResult("some", replace_keys=("replaceWith",))
@@ -218,9 +207,9 @@ class Change:
         before, after = old.state, new.state
         try:
             existing = Existing(before.id, before.inputs, before.outputs)
-            diff = await provider.diff(urn, existing, after.inputs, goal.ignore_changes)
+            diff = await provider.diff(new.urn, existing, after.inputs, goal.ignore_changes)
         except DiffUnavailable as error:
-            self._status.warn(str(error), urn)
+            self._status.warn(str(error), new.urn)
             return DiffResult("some")
         return with_engine_diff(diff, before.inputs, after.inputs)
 
@@ -247,7 +236,6 @@ class Change:
 
     async def _replace(
         self,
-        urn: str,
         goal: Goal,
         old: Entry,
         new: Entry,
@@ -256,6 +244,7 @@ class Change:
         diff: DiffResult,
         seed: bytes,
     ) -> list[Step]:
+        urn = new.urn
         if new.state.protect and old.state.protect:
             self._status.error(
                 f'unable to replace resource "{urn}"\n'
@@ -264,7 +253,7 @@ class Change:
                 "program and run `pulumi up`",
                 urn,
             )
-            self._status.mark_failed()
+            self._status.failed = True
             if not self._context.options.preview:
                 raise Stopped
         if goal.import_id:
@@ -277,10 +266,8 @@ class Change:
                 raise Stopped
             new.change(inputs=checked.inputs)
         replacement = self.another(new)
-        before_create = diff.delete_before_replace
-        if goal.delete_before_replace is not None:
-            before_create = goal.delete_before_replace
-        if not before_create:
+        first = goal.delete_before_replace
+        if not (diff.delete_before_replace if first is None else first):
             there = not old.state.pending_replacement
             return [
                 CreateStep(old, replacement, answer, pending_delete=there, keys=diff.replace_keys, diff=diff),

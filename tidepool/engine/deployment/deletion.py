@@ -112,7 +112,7 @@ class Deletion:
                 )
                 refused = True
         if refused:
-            self._status.mark_failed()
+            self._status.failed = True
         return refused
 
     async def _delete(self, steps: list[Step]) -> None:

@@ -25,7 +25,7 @@ from tidepool.engine.deployment.step import Answer, Context, Registered, Step
 from tidepool.engine.deployment.steps import CreateStep, ReplaceStep, SameStep, UpdateStep
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import ResourceOutputs
-from tidepool.engine.providers.contract import Provider, ProviderError
+from tidepool.engine.providers.contract import ProviderError
 from tidepool.engine.resource import ResourceState
 from tidepool.engine.values import Properties, equal
 
@@ -63,12 +63,11 @@ class Generator:
         if new.is_provider:
             for name in (urn, *new.aliases):
                 self._books.providers[name] = entry
+        steps = None
         if self._context.options.kind == "refresh":
-            steps = self._steps_in_refresh(urn, goal, old, entry, answer)
+            steps = self._steps_in_refresh(goal, old, entry, answer)
         elif self._context.options.kind == "destroy":
-            steps = self._steps_in_destroy(urn, goal, old, entry, answer)
-        else:
-            steps = None
+            steps = self._steps_in_destroy(goal, old, entry, answer)
         if steps is None:
             try:
                 steps = await self._steps(urn, goal, old, entry, answer, invalid)
@@ -176,30 +175,30 @@ class Generator:
         return None if step.gone else old
 
     def _steps_in_refresh(
-        self, urn: str, goal: Goal, old: Entry | None, new: Entry, answer: Answer
+        self, goal: Goal, old: Entry | None, new: Entry, answer: Answer
     ) -> list[Step] | None:
         """A refresh that runs the program changes nothing but providers and components."""
         skips = self._depends_on_skipped(new.state)
         if not skips and (not goal.custom or new.state.is_provider):
             return None
         if old is None:
-            return [self._skipped(urn, new, answer)]
+            return [self._skipped(new, answer)]
         if answer is not None and not answer.done():
             answer.set_result(Registered(old.state))
         return []
 
     def _steps_in_destroy(
-        self, urn: str, goal: Goal, old: Entry | None, new: Entry, answer: Answer
+        self, goal: Goal, old: Entry | None, new: Entry, answer: Answer
     ) -> list[Step] | None:
         """A destroy that runs the program makes nothing but providers, and deletes all when it is done."""
         if self._depends_on_skipped(new.state):
             if old is not None:
                 new.change(outputs=old.state.outputs)
-            return [self._skipped(urn, new, answer)]
+            return [self._skipped(new, answer)]
         if goal.custom and not new.state.is_provider:
             if old is None:
-                return [self._skipped(urn, new, answer)]
-            self._books.sames.add(urn)
+                return [self._skipped(new, answer)]
+            self._books.sames.add(new.urn)
             self._books.to_delete.append(new)
             self._retain_old(old, new)
             return [SameStep(old, new, answer)]
@@ -224,12 +223,11 @@ class Generator:
             pending_replacement=before.pending_replacement,
         )
 
-    def _skipped(self, urn: str, new: Entry, answer: Answer) -> Step:
-        self._books.skipped_creates.add(urn)
+    def _skipped(self, new: Entry, answer: Answer) -> Step:
+        self._books.skipped_creates.add(new.urn)
         if self._context.options.kind != "destroy":  # which deletes it all the same
-            self._books.sames.add(urn)
-        stand_in = Entry(new.number, new.state)
-        return SameStep(stand_in, new, answer, skipped_create=True)
+            self._books.sames.add(new.urn)
+        return SameStep(Entry(new.number, new.state), new, answer, skipped_create=True)
 
     def _depends_on_skipped(self, state: ResourceState) -> bool:
         return not self._books.skipped_creates.isdisjoint(state.all_dependencies())
@@ -237,7 +235,7 @@ class Generator:
     async def _steps(
         self, urn: str, goal: Goal, old: Entry | None, new: Entry, answer: Answer, invalid: bool
     ) -> list[Step]:
-        provider = await self._provider(new.state)
+        provider = await self._context.provider_for(new.state) if new.state.custom else None
         was_external = old is not None and old.state.external
         targeted = (
             new.state.is_provider
@@ -280,7 +278,7 @@ class Generator:
         if invalid:
             raise Stopped
         if urn in self._books.deletes and old is not None:
-            recreated = await self._change.recreate(urn, old, new, answer)
+            recreated = await self._change.recreate(old, new, answer)
             if recreated is not None:
                 return recreated
         if was_external and old is not None:
@@ -296,14 +294,14 @@ class Generator:
             self._books.reached_targets.add(urn)
         if old is None:
             if not targeted:
-                return [self._skipped(urn, new, answer)]
+                return [self._skipped(new, answer)]
             before = self._limits.dependencies(new.state)
             self._books.creates.add(urn)
             return [*before, CreateStep(None, new, answer)]
         if not targeted:
             return self._limits.untargeted(urn, old, answer)
         before = self._limits.dependencies(new.state)
-        steps = await self._change.steps(urn, goal, old, new, answer, provider, seed)
+        steps = await self._change.steps(goal, old, new, answer, provider, seed)
         if imported is not None and isinstance(steps[-1], SameStep):
             # Nothing is left to do: the import is all that a person is told of.
             assert answer is not None
@@ -324,11 +322,6 @@ class Generator:
         if answer is not None and answer.done():
             return None
         raise Stopped
-
-    async def _provider(self, state: ResourceState) -> Provider | None:
-        if not state.custom:
-            return None
-        return await self._context.provider_for(state)
 
 
 def _is_import(goal: Goal, old: Entry | None) -> bool:

@@ -141,7 +141,7 @@ class Limits:
             return steps
         self._books.seen.add(old.urn)
         self._books.sames.add(old.urn)
-        for urn in self._needs(old.state):
+        for urn in sorted(old.state.all_dependencies()):
             if self._books.has_step(urn):
                 continue
             dependency = self._live.old(urn)
@@ -160,15 +160,11 @@ class Limits:
         if not self._context.options.targets:
             return []
         steps: list[Step] = []
-        for urn in self._needs(state):
+        for urn in sorted(state.all_dependencies()):
             old = self._live.old(urn)
             if old is not None and not self._books.has_step(urn):
                 steps += self._same_with_dependencies(old, None)
         return steps
-
-    @staticmethod
-    def _needs(state: ResourceState) -> list[str]:
-        return sorted(state.all_dependencies())
 
     def validated(self, steps: list[Step]) -> list[Step]:
         """``steps``, unless one needs a resource that is not to be made in this operation."""
@@ -183,7 +179,7 @@ class Limits:
                     f"Resource '{step.urn}' depends on '{urn}' which was was not specified in --target list.",
                     step.urn,
                 )
-                self._status.mark_failed()
+                self._status.failed = True
                 if not options.preview:
                     raise Stopped
                 self._books.skipped_creates.discard(urn)

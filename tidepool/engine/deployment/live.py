@@ -55,16 +55,11 @@ def provider_urn(reference: str) -> str:
 
 
 def _needs(state: ResourceState, *, parent: bool) -> Iterator[str]:
-    yield from state.dependencies
-    for urns in state.property_dependencies.values():
-        yield from urns
-    if state.deleted_with:
-        yield state.deleted_with
-    yield from state.replace_with
+    for kind, urn in state.references():
+        if parent or kind != "parent":
+            yield urn
     if state.provider:
         yield provider_urn(state.provider)
-    if parent and state.parent:
-        yield state.parent
 
 
 class Graph:
@@ -198,28 +193,21 @@ class Durable:
 class LiveStack:
     """The resources of the stack as the operation goes on.
 
-    ``entries`` are those that it began with. Without ``durable`` (in a preview) nothing is recorded.
+    ``entries`` are those that it began with, as refreshed since. Without ``durable`` (in a preview) nothing is recorded.
     """
 
     def __init__(self, base: Snapshot, durable: Durable | None) -> None:
         self._fold = Fold(base)
         self._durable = durable
         self._steps = 0
-        self._entries: list[Entry] = [Entry(n, s) for n, s in enumerate(base.resources)]
-        self._next = len(self._entries)
-        self._graph: Graph | None = None
-        self._rebuild_indexes()
-
-    @property
-    def entries(self) -> list[Entry]:
-        """The resources that the operation began with, as refreshed since."""
-        return self._entries
+        self.rebase(Entry(n, s) for n, s in enumerate(base.resources))
+        self._next = len(self.entries)
 
     @property
     def graph(self) -> Graph:
         """The dependencies among :attr:`entries`."""
         if self._graph is None:
-            self._graph = Graph(self._entries)
+            self._graph = Graph(self.entries)
         return self._graph
 
     def old(self, urn: str) -> Entry | None:
@@ -246,8 +234,14 @@ class LiveStack:
 
     def rebase(self, entries: Iterable[Entry]) -> None:
         """Go on from ``entries``: what a refresh made of those before."""
-        self._entries = list(entries)
-        self._rebuild_indexes()
+        self.entries = list(entries)
+        self._graph: Graph | None = None
+        self._old: dict[str, Entry] = {}
+        self._old_all: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            self._old_all.setdefault(entry.urn, []).append(entry)
+            if not entry.state.delete:
+                self._old[entry.urn] = entry
 
     async def begin(self, type: OperationType, state: ResourceState) -> int | None:
         """Record durably that a step on ``state`` is about to have its effect; gives its number."""
@@ -301,12 +295,3 @@ class LiveStack:
     def snapshot(self) -> Snapshot:
         """The stack as it stands."""
         return self._fold.snapshot()
-
-    def _rebuild_indexes(self) -> None:
-        self._graph = None
-        self._old: dict[str, Entry] = {}
-        self._old_all: dict[str, list[Entry]] = {}
-        for entry in self._entries:
-            self._old_all.setdefault(entry.urn, []).append(entry)
-            if not entry.state.delete:
-                self._old[entry.urn] = entry

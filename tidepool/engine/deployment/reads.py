@@ -227,9 +227,8 @@ class RefreshStep(Step):
         found_now = Existing(after.id, after.inputs, after.outputs)
         diff = await provider.diff(after.urn, found_now, before.inputs, before.ignore_changes)
         diff = with_engine_diff(diff, after.inputs, before.inputs)
-        inverse = inverted(diff)
         self._changed = diff.changes != "none"
-        self.diffs, self.detailed_diff = inverse.changed_keys, inverse.detailed_diff
+        self._explain(inverted(diff))
         return SUCCESS
 
     async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:

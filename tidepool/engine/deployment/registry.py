@@ -73,11 +73,9 @@ class Registry(Provider):
         """Make sure that the provider of an old resource can be used."""
         if not reference or reference in self._ready:
             return
-        running = self._ensuring.get(reference)
-        if running is None:
-            running = asyncio.ensure_future(self._ensure(reference))
-            self._ensuring[reference] = running
-        await running
+        if reference not in self._ensuring:
+            self._ensuring[reference] = asyncio.ensure_future(self._ensure(reference))
+        await self._ensuring[reference]
 
     async def _ensure(self, reference: str) -> None:
         state = self._old(reference)
@@ -189,10 +187,7 @@ class Registry(Provider):
             self._ready[f"{alias}::{id}"] = provider
 
     async def _load_for(self, urn: str, inputs: Properties) -> Provider:
-        return await self._load_plugin(plugin_request(urn, inputs))
-
-    async def _load_plugin(self, request: PluginRequest) -> Provider:
-        provider = await self._load(request)
+        provider = await self._load(plugin_request(urn, inputs))
         self._all.append(provider)
         return provider
 

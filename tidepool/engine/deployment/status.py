@@ -67,10 +67,6 @@ class Status:
         self.canceled = True
         self.stop()
 
-    def mark_failed(self) -> None:
-        """Count the operation as failed when it is over."""
-        self.failed = True
-
     def fail(self) -> None:
         """Stop, and count the operation as failed for a reason that was told."""
         self.explain_failure()

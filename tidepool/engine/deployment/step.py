@@ -19,7 +19,7 @@ from tidepool.engine.deployment.options import Options, Request
 from tidepool.engine.deployment.registry import Registry
 from tidepool.engine.deployment.status import Status
 from tidepool.engine.events import Op, PropertyDiff, StepMetadata
-from tidepool.engine.providers.contract import Provider
+from tidepool.engine.providers.contract import DiffResult, Provider
 from tidepool.engine.resource import OperationType, ResourceState
 from tidepool.engine.values import Properties, Secret, secret
 
@@ -70,15 +70,16 @@ class Books:
 
     def decided(self) -> set[str]:
         """URNs for which anything was decided, but for refreshes."""
-        return self.reads | self.creates | self.sames | self.updates | self.deletes | self.replaces
+        return set().union(*self._decided)
+
+    @property
+    def _decided(self) -> tuple[set[str], ...]:
+        return self.reads, self.creates, self.sames, self.updates, self.deletes, self.replaces
 
     def is_decided(self, entry: Entry) -> bool:
         """Tell whether anything was decided for a resource that was there before, under its old name or a new one."""
         urns = {entry.urn, self.aliased.get(entry.urn, entry.urn)}
-        return entry in self.pending_deletes or any(
-            not urns.isdisjoint(decided)
-            for decided in (self.reads, self.creates, self.sames, self.updates, self.deletes, self.replaces)
-        )
+        return entry in self.pending_deletes or not all(map(urns.isdisjoint, self._decided))
 
     def has_step(self, urn: str) -> bool:
         """Tell whether the resource has a step in this operation, or will have one."""
@@ -156,6 +157,11 @@ class Step:
         self.old = old
         self.new = new
         self.answer = answer
+
+    def _explain(self, diff: DiffResult | None) -> None:
+        """Tell why it is done, where a diff says so."""
+        if diff is not None:
+            self.diffs, self.detailed_diff = diff.changed_keys, diff.detailed_diff
 
     @property
     def result_op(self) -> Op:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from operator import attrgetter
+from typing import Final, Literal
 
 from tidepool.engine.deployment.live import Entry
 from tidepool.engine.deployment.step import (
@@ -55,8 +56,7 @@ class CreateStep(Step):
         self.logical = old is None
         self.pending_delete = pending_delete
         self.keys = keys
-        if diff is not None:
-            self.diffs, self.detailed_diff = diff.changed_keys, diff.detailed_diff
+        self._explain(diff)
 
     async def apply(self, context: Context) -> Outcome:
         assert self.new
@@ -124,8 +124,7 @@ class ReplaceStep(Step):
     ) -> None:
         super().__init__(old, new)
         self.keys = keys
-        if diff is not None:
-            self.diffs, self.detailed_diff = diff.changed_keys, diff.detailed_diff
+        self._explain(diff)
 
     async def apply(self, context: Context) -> Outcome:
         return SUCCESS
@@ -139,7 +138,7 @@ class UpdateStep(Step):
 
     def __init__(self, old: Entry, new: Entry, answer: Answer, diff: DiffResult) -> None:
         super().__init__(old, new, answer)
-        self.diffs, self.detailed_diff = diff.changed_keys, diff.detailed_diff
+        self._explain(diff)
 
     async def begin(self, context: Context) -> int | None:
         assert self.old and self.new
@@ -246,26 +245,19 @@ class SameStep(Step):
             self.answer.set_result(Registered(self.subject.state, result, unknown=self.skipped_create))
 
 
+_COMPARED: Final = attrgetter(
+    "urn", "type", "custom", "custom_timeouts", "retain_on_delete", "provider", "parent", "deleted_with",
+    "replace_with", "protect", "taint", "ignore_changes", "replace_on_changes", "additional_secret_outputs",
+    "resource_hooks",
+)  # fmt: skip
+
+
 def unchanged(old: ResourceState, new: ResourceState) -> bool:
     """Tell whether nothing worth writing differs; the place in the program is not."""
     return (
-        old.urn == new.urn
-        and old.type == new.type
-        and old.custom == new.custom
-        and old.custom_timeouts == new.custom_timeouts
-        and old.retain_on_delete == new.retain_on_delete
-        and old.provider == new.provider
-        and old.parent == new.parent
-        and old.deleted_with == new.deleted_with
-        and old.replace_with == new.replace_with
-        and old.protect == new.protect
-        and old.taint == new.taint
-        and old.ignore_changes == new.ignore_changes
-        and old.replace_on_changes == new.replace_on_changes
-        and old.additional_secret_outputs == new.additional_secret_outputs
+        _COMPARED(old) == _COMPARED(new)
         and set(old.dependencies) == set(new.dependencies)
         and _same_dependencies(old.property_dependencies, new.property_dependencies)
-        and old.resource_hooks == new.resource_hooks
         and equal(old.replacement_trigger, new.replacement_trigger)
         and equal(old.inputs, new.inputs)
         and equal(old.outputs, new.outputs)

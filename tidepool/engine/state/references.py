@@ -42,7 +42,7 @@ def verify_integrity(snapshot: Snapshot) -> None:
             providers.add(f"{urn}::{state.id}")
         if state.provider and state.provider not in providers and not state.pending_replacement:
             raise IntegrityError(f"resource {urn} refers to unknown provider {state.provider}")
-        for kind, other in _references(state):
+        for kind, other in state.references():
             if other not in seen:
                 raise IntegrityError(_missing(snapshot, index, kind, other))
         if not state.delete:
@@ -50,20 +50,6 @@ def verify_integrity(snapshot: Snapshot) -> None:
                 raise IntegrityError(f"duplicate resource {urn} (not marked for deletion)")
             live.add(urn)
         seen.add(urn)
-
-
-def _references(state: ResourceState) -> Iterator[tuple[str, str]]:
-    if state.parent:
-        yield "parent", state.parent
-    for urn in state.dependencies:
-        yield "dependency", urn
-    for key, named in state.property_dependencies.items():
-        for urn in named:
-            yield f"property dependency (of property {key})", urn
-    if state.deleted_with:
-        yield "deletedWith", state.deleted_with
-    for urn in state.replace_with:
-        yield "replaceWith", urn
 
 
 def _missing(snapshot: Snapshot, index: int, kind: str, urn: str) -> str:
@@ -96,12 +82,9 @@ def repaired(resources: Iterable[ResourceState]) -> list[ResourceState]:
 
 def without_empty(state: ResourceState) -> ResourceState:
     """Return ``state`` without properties that are said to come from nothing, as the CLI has it after a refresh."""
-    named = {key: urns for key, urns in state.property_dependencies.items() if urns}
-    return (
-        state
-        if len(named) == len(state.property_dependencies)
-        else replace(state, property_dependencies=named)
-    )
+    if all(state.property_dependencies.values()):
+        return state
+    return replace(state, property_dependencies={k: v for k, v in state.property_dependencies.items() if v})
 
 
 def without_references(state: ResourceState, urns: Set[str]) -> ResourceState:
@@ -191,16 +174,9 @@ def _names(state: ResourceState) -> Iterator[str]:
 
 
 def _needs(state: ResourceState) -> Iterator[str]:
-    if state.provider:
-        yield state.provider
-    if state.parent:
-        yield state.parent
-    yield from state.dependencies
-    for named in state.property_dependencies.values():
-        yield from named
-    if state.deleted_with:
-        yield state.deleted_with
-    yield from state.replace_with
+    yield state.provider
+    for _, urn in state.references():
+        yield urn
 
 
 def normalize_urn_references(snapshot: Snapshot) -> Snapshot:
