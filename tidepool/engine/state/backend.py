@@ -12,20 +12,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tidepool.engine import json_text
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import MalformedCheckpoint, SecretsProvider, Snapshot
 from tidepool.engine.state import files
 from tidepool.engine.state.checkpoint import (
-    ENGINE_VERSION,
     SCHEMA_VERSION,
     Crypter,
     decode_deployment,
     encode_untyped,
-    magic_of,
-    rfc3339,
+    manifest_of,
     unwrap_checkpoint,
     verify_supported,
     wrap_checkpoint,
@@ -39,7 +37,7 @@ from tidepool.engine.state.layout import (
     verify_version,
     write_version,
 )
-from tidepool.engine.state.lock import StackLock, break_locks
+from tidepool.engine.state.lock import StackLock
 from tidepool.engine.state.references import IntegrityError, rename_deployment, verify_integrity
 from tidepool.engine.state.store import (
     CheckpointStore,
@@ -48,10 +46,12 @@ from tidepool.engine.state.store import (
     StoreOptions,
     UpdateInfo,
     encode_update,
-    read_history,
     read_tags,
+    read_update,
     write_tags,
 )
+
+_HISTORY_SUFFIXES: Final = (".history.json", ".history.json.gz", ".history.json.zst")
 
 
 class StackAlreadyExists(EngineError):
@@ -121,9 +121,7 @@ class FileBackend:
     def references(self, project: str | None = None) -> list[StackReference]:
         """All stacks, or those of one project, by name; their files are not read."""
         try:
-            projects = (
-                [project] if project else sorted(p.name for p in self.layout.stacks.iterdir() if p.is_dir())
-            )
+            projects = [project] if project else [p.name for p in self.layout.stacks.iterdir() if p.is_dir()]
         except FileNotFoundError:
             return []
         found: set[StackReference] = set()
@@ -172,11 +170,7 @@ class FileBackend:
             untyped: dict[str, Any] = {"version": SCHEMA_VERSION}
             if secrets_provider is not None:
                 untyped["deployment"] = {
-                    "manifest": {
-                        "time": rfc3339(self._now()),
-                        "magic": magic_of(ENGINE_VERSION),
-                        "version": ENGINE_VERSION,
-                    },
+                    "manifest": manifest_of(self._now()),
                     "secrets_providers": {"type": secrets_provider.type, "state": secrets_provider.state},
                     "metadata": {},
                 }
@@ -346,13 +340,23 @@ class FileBackend:
 
     def break_locks(self, ref: StackReference) -> int:
         """Delete all locks of the stack, whoever holds them; returns how many. This is ``cancel``."""
-        return break_locks(self.layout.locks(ref))
+        return self._empty(self.layout.locks(ref))
 
     # -- history and tags -----------------------------------------------------------------------------
 
     def history(self, ref: StackReference, page: int = 1, page_size: int = 0) -> list[UpdateInfo]:
-        """The stack's updates, latest first. Pages count from 1; a ``page_size`` of 0 gives all."""
-        return read_history(self.layout.history(ref), page, page_size)
+        """The stack's updates, latest first. Pages count from 1; a ``page_size`` of 0 gives all.
+
+        Raises:
+            EngineError: when a file of the page is damaged, naming it.
+        """
+        folder = self.layout.history(ref)
+        found = [name for name in files.names(folder) if name.endswith(_HISTORY_SUFFIXES)]
+        found.reverse()  # names end in the time, so this is the order of time
+        if page_size > 0:
+            start = (max(page, 1) - 1) * page_size
+            found = found[start : start + page_size]
+        return [read_update(folder / name) for name in found]
 
     def add_history(self, ref: StackReference, update: UpdateInfo) -> None:
         """Note an update that ended, with a copy of the state after it, and keep a backup of the state."""
@@ -408,9 +412,8 @@ class FileBackend:
                 f"{journal} is not recovered yet. Run `refresh` or `up` on it first"
             )
 
-    def _empty(self, folder: Path) -> None:
-        for name in files.names(folder):
-            files.remove(folder / name)
+    def _empty(self, folder: Path) -> int:
+        return sum(files.remove(folder / name) for name in files.names(folder))
 
     def _move_dated(
         self, source: Path, target: Path, old: StackReference, new: StackReference, separator: str

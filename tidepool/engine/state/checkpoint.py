@@ -29,18 +29,23 @@ from tidepool.engine.resource import (
     encode_resource,
 )
 from tidepool.engine.state.references import IntegrityError, normalize_urn_references
-from tidepool.engine.value_json import (
-    contains_byte_strings,
-)
+from tidepool.engine.value_json import contains_byte_strings
 
 #: The Pulumi CLI whose formats these are; written to the manifest.
 ENGINE_VERSION: Final = "v3.260.0"
 SCHEMA_VERSION: Final = 3
 #: Deployments that need a feature of the reader carry this version and the features' names.
 FEATURES_SCHEMA_VERSION: Final = 4
-SUPPORTED_FEATURES: Final = frozenset(
-    {"refreshBeforeUpdate", "views", "hooks", "taint", "replaceWith", "byteString"}
-)
+#: Features by the fields of resources that need them.
+_FEATURE_FIELDS: Final = {
+    "refreshBeforeUpdate": "refresh_before_update",
+    "views": "view_of",
+    "hooks": "resource_hooks",
+    "taint": "taint",
+    "replaceWith": "replace_with",
+}
+_BYTE_STRING: Final = "byteString"
+SUPPORTED_FEATURES: Final = frozenset({*_FEATURE_FIELDS, _BYTE_STRING})
 
 
 class Crypter(Protocol):
@@ -101,9 +106,7 @@ def encode_deployment(snapshot: Snapshot, crypter: Crypter, now: datetime) -> di
     if begin_pass is not None:
         begin_pass()  # lets unchanged secrets keep their ciphertexts
     encrypt = crypter.encrypt
-    out: dict[str, Any] = {
-        "manifest": {"time": rfc3339(now), "magic": magic_of(ENGINE_VERSION), "version": ENGINE_VERSION}
-    }
+    out: dict[str, Any] = {"manifest": manifest_of(now)}
     provider: SecretsProvider | None = getattr(crypter, "provider", None) or snapshot.secrets_provider
     if provider is not None:
         out["secrets_providers"] = {"type": provider.type}
@@ -123,21 +126,12 @@ def encode_deployment(snapshot: Snapshot, crypter: Crypter, now: datetime) -> di
 
 def features_of(snapshot: Snapshot) -> list[str]:
     """The features that a reader of ``snapshot`` must know, in order."""
-    features: set[str] = set()
-    for state in snapshot.resources:
-        if state.refresh_before_update:
-            features.add("refreshBeforeUpdate")
-        if state.view_of:
-            features.add("views")
-        if state.resource_hooks:
-            features.add("hooks")
-        if state.taint:
-            features.add("taint")
-        if state.replace_with:
-            features.add("replaceWith")
-    if "byteString" not in features and _holds_byte_strings(snapshot):
-        features.add("byteString")
-    return sorted(features)
+    features = [
+        feature
+        for feature, field in _FEATURE_FIELDS.items()
+        if any(getattr(state, field) for state in snapshot.resources)
+    ]
+    return sorted([*features, *([_BYTE_STRING] if _holds_byte_strings(snapshot) else [])])
 
 
 def encode_untyped(snapshot: Snapshot, crypter: Crypter, now: datetime) -> dict[str, Any]:
@@ -208,6 +202,11 @@ def verify_supported(document: dict[str, Any]) -> None:
                 f"{', '.join(unknown)}. Supported are {', '.join(sorted(SUPPORTED_FEATURES))}. "
                 "Use the Pulumi CLI for this stack"
             )
+
+
+def manifest_of(now: datetime) -> dict[str, Any]:
+    """The manifest of a deployment that is written ``now``."""
+    return {"time": rfc3339(now), "magic": magic_of(ENGINE_VERSION), "version": ENGINE_VERSION}
 
 
 def magic_of(version: str) -> str:

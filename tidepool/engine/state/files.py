@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -62,20 +63,12 @@ def write(path: Path, content: bytes, *, durable: bool = True, mode: int = _PRIV
     """
     if path.name.endswith(GZIP):
         content = gzip.compress(content, compresslevel=6, mtime=0)
-    # Beside the target, since a rename is atomic only within one file system.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
-        make_folder(path.parent)
-        try:
+        with _replacing(path) as temporary:
             _write_new(temporary, content, _permissions(path, mode), durable)
-            temporary.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
         if durable:
             sync_folder(path.parent)
-        path.with_name(path.name + _ATTRIBUTES).unlink(missing_ok=True)
+        _forget_attributes(path)
     except OSError as error:
         raise StorageError(
             f"cannot write {path}: {error.strerror}. The file is as it was before; free the space or fix "
@@ -89,19 +82,12 @@ def copy(path: Path, copy: Path) -> bool:
     Raises:
         StorageError: when the copy cannot be made.
     """
-    temporary = copy.with_name(f".{copy.name}.{secrets.token_hex(6)}.tmp")
     try:
-        make_folder(copy.parent)
-        try:
+        with _replacing(copy) as temporary:
             # Not a hard link: damage to one file must not be damage to its backup.
             shutil.copyfile(path, temporary)
             temporary.chmod(_permissions(path))
-            temporary.replace(copy)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
-        copy.with_name(copy.name + _ATTRIBUTES).unlink(missing_ok=True)
+        _forget_attributes(copy)
     except FileNotFoundError as error:
         if error.filename in (str(path), path):
             return False
@@ -118,10 +104,10 @@ def move(path: Path, target: Path) -> None:
         StorageError: when it cannot be renamed.
     """
     try:
-        make_folder(target.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
         path.replace(target)
-        path.with_name(path.name + _ATTRIBUTES).unlink(missing_ok=True)
-        target.with_name(target.name + _ATTRIBUTES).unlink(missing_ok=True)
+        _forget_attributes(path)
+        _forget_attributes(target)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -135,7 +121,7 @@ def remove(path: Path) -> bool:
         StorageError: when it cannot be removed.
     """
     try:
-        path.with_name(path.name + _ATTRIBUTES).unlink(missing_ok=True)
+        _forget_attributes(path)
         path.unlink()
     except FileNotFoundError:
         return False
@@ -168,9 +154,23 @@ def remove_unfinished(path: Path) -> None:
                 Path(entry.path).unlink(missing_ok=True)
 
 
-def make_folder(folder: Path) -> None:
-    """Make ``folder`` and those above it. Their permissions follow the umask, as for the CLI."""
-    folder.mkdir(parents=True, exist_ok=True)
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Give a file to write, which becomes ``path`` where that succeeds. Folders' permissions follow the umask, as for the CLI."""
+    # Beside the target, since a rename is atomic only within one file system.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield temporary
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def _forget_attributes(path: Path) -> None:
+    path.with_name(path.name + _ATTRIBUTES).unlink(missing_ok=True)
 
 
 def _permissions(path: Path, otherwise: int = _PRIVATE) -> int:

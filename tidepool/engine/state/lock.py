@@ -167,11 +167,6 @@ class StackLock:
         ]
 
 
-def break_locks(folder: Path) -> int:
-    """Delete all locks in ``folder``, whoever holds them; returns how many. This is ``cancel``."""
-    return sum(files.remove(folder / name) for name in files.names(folder))
-
-
 def _locked_message(living: list[tuple[Path, Holder | str]]) -> str:
     first = (
         f"the stack is currently locked by {len(living)} lock(s). Either wait for the other process(es) to end "

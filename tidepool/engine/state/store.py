@@ -16,8 +16,6 @@ from tidepool.engine.state import files
 from tidepool.engine.state.checkpoint import unwrap_checkpoint
 from tidepool.engine.state.layout import Layout, StackReference
 
-_SUFFIXES: Final = (".history.json", ".history.json.gz", ".history.json.zst")
-
 
 @dataclass(frozen=True, slots=True)
 class UpdateInfo:
@@ -71,21 +69,12 @@ def decode_update(raw: Mapping[str, Any]) -> UpdateInfo:
     )
 
 
-def read_history(folder: Path, page: int = 1, page_size: int = 0) -> list[UpdateInfo]:
-    """The updates in ``folder``, latest first. Pages count from 1; a ``page_size`` of 0 gives all.
+def read_update(path: Path) -> UpdateInfo:
+    """The update that the file ``path`` tells of.
 
     Raises:
-        EngineError: when a file of the page is damaged, naming it.
+        EngineError: when it is damaged, naming it.
     """
-    found = [name for name in files.names(folder) if name.endswith(_SUFFIXES)]
-    found.reverse()  # names end in the time, so this is the order of time
-    if page_size > 0:
-        start = (max(page, 1) - 1) * page_size
-        found = found[start : start + page_size]
-    return [_read_update(folder / name) for name in found]
-
-
-def _read_update(path: Path) -> UpdateInfo:
     try:
         return decode_update(json_text.loads(files.read(path)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
