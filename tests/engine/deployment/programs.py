@@ -16,6 +16,7 @@ from tidepool.engine.deployment.goal import Goal
 from tidepool.engine.deployment.status import MonitorClosed, ProgramFailed
 from tidepool.engine.deployment.step import Registered
 from tidepool.engine.providers.discovery import PluginRequest
+from tidepool.engine.resource import ResourceState
 from tidepool.engine.values import Properties
 
 STACK, PROJECT = "dev", "graph"
@@ -137,7 +138,7 @@ class _Running:
     async def run(self) -> None:
         d = self.deployment
         try:
-            goal = Goal("pulumi:pulumi:Stack", f"{PROJECT}-{STACK}", custom=False, properties={})
+            goal = Goal(f"{PROJECT}-{STACK}", ResourceState("", "pulumi:pulumi:Stack", custom=False))
             self.stack = (await d.serve(d.registrar.register(goal))).state.urn
             for node in self.program.nodes:
                 self.tasks[node.name] = asyncio.create_task(self._register(node))
@@ -177,26 +178,26 @@ class _Running:
     def _goal(self, node: Node, found: dict[str, Registered], provider: str) -> Goal:
         urn_of = {name: r.state.urn for name, r in found.items()}
         dependencies = [urn_of[n] for n in (*node.refs, *node.depends_on)]
-        return Goal(
+        state = ResourceState(
+            urn="",
             type={"item": "mem:index:Item", "group": "mem:index:Group", "provider": "pulumi:providers:mem"}[
                 node.kind
             ],
-            name=node.name,
             custom=node.kind != "group",
-            properties=_inputs(node, {n: r.state.id for n, r in found.items()}),
+            inputs=_inputs(node, {n: r.state.id for n, r in found.items()}),
             parent=urn_of[node.parent] if node.parent else self.stack,
             provider=provider if node.kind == "item" else "",
             dependencies=tuple(dict.fromkeys(dependencies)),
             property_dependencies={"refs": tuple(urn_of[n] for n in node.refs)} if node.refs else {},
-            aliases=tuple(a.message() for a in node.aliases),
             protect=node.protect,
             retain_on_delete=node.retain,
-            delete_before_replace=node.delete_before_replace,
             deleted_with=urn_of.get(node.deleted_with, ""),
             replace_with=(urn_of[node.replace_with],) if node.replace_with else (),
             ignore_changes=node.ignore,
             replace_on_changes=node.replace_on,
         )
+        aliases = tuple(a.message() for a in node.aliases)
+        return Goal(node.name, state, aliases, node.protect, node.retain, node.delete_before_replace)
 
 
 def _inputs(node: Node, ids: dict[str, str]) -> Properties:

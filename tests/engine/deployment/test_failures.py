@@ -12,7 +12,7 @@ from tidepool.engine.deployment.deployment import Deployment
 from tidepool.engine.deployment.goal import Goal
 from tidepool.engine.deployment.status import MonitorClosed
 from tidepool.engine.events import Diagnostic, ResourceFailed, Summary
-from tidepool.engine.resource import Snapshot
+from tidepool.engine.resource import ResourceState, Snapshot
 
 from .play import Order, play
 from .programs import Node, Program
@@ -75,10 +75,9 @@ def test_a_parent_that_nobody_registered_is_told_of_the_child(tmp_path: Path) ->
 
     class Orphaned(Program):
         async def run(self, deployment: Deployment) -> None:
+            state = ResourceState("", "mem:index:Item", True, parent=missing)
             with pytest.raises(MonitorClosed):
-                await deployment.serve(
-                    deployment.registrar.register(Goal("mem:index:Item", "b", True, {}, missing))
-                )
+                await deployment.serve(deployment.registrar.register(Goal("b", state)))
 
     played = play(Order(), Orphaned(()), Snapshot(), World(), tmp_path)
     told = [(e.message, e.urn) for e in played.events if isinstance(e, Diagnostic)]

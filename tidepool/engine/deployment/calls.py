@@ -65,15 +65,9 @@ class DefaultProviders:
         )
 
     async def _make(self, request: PluginRequest) -> str:
-        goal = Goal(
-            type=PROVIDER_TYPE_PREFIX + request.package,
-            name=default_name(request),
-            custom=True,
-            properties=with_plugin(
-                self.configuration(request.package), request.version, request.download_url
-            ),
-        )
-        registered = await self._register(goal)
+        inputs = with_plugin(self.configuration(request.package), request.version, request.download_url)
+        state = ResourceState("", PROVIDER_TYPE_PREFIX + request.package, custom=True, inputs=inputs)
+        registered = await self._register(Goal(default_name(request), state))
         return f"{registered.state.urn}::{registered.state.id}"
 
     def configuration(self, package: str) -> Properties:
@@ -213,7 +207,7 @@ class Functions:
             goal = self._family.goals.get(urn)
             if goal is None:
                 raise RequestRefused(f"unknown resource {urn}")
-            reference = goal.provider
+            reference = goal.state.provider
         plugin = PluginRequest(package, request.version, request.pluginDownloadURL.rstrip("/"))
         return await self._provider(reference, plugin, request.tok)
 
@@ -234,27 +228,28 @@ def construct_request(
     request: Request, monitor_address: str, options: resource_pb2.TransformResourceOptions, goal: Goal
 ) -> provider_pb2.ConstructRequest:
     """Return the message that asks the provider of ``goal`` to construct it, and says where it reaches the monitor."""
-    by_property = {k: list(v) for k, v in goal.property_dependencies.items()}
+    state = goal.state
+    by_property = {k: list(v) for k, v in state.property_dependencies.items()}
     construct = provider_pb2.ConstructRequest(
         **request.described(),
         monitorEndpoint=monitor_address,
-        type=goal.type,
+        type=state.type,
         name=goal.name,
-        parent=goal.parent,
-        inputs=wire.to_struct(as_outputs(goal.properties, by_property), outputs=True),
+        parent=state.parent,
+        inputs=wire.to_struct(as_outputs(state.inputs, by_property), outputs=True),
         inputDependencies={
             k: provider_pb2.ConstructRequest.PropertyDependencies(urns=v) for k, v in by_property.items()
         },
         providers=options.providers,
-        dependencies=goal.dependencies,
+        dependencies=state.dependencies,
         aliases=goal.aliases,
         protect=goal.protect,
-        additionalSecretOutputs=goal.additional_secret_outputs,
-        deletedWith=goal.deleted_with,
-        replace_with=goal.replace_with,
+        additionalSecretOutputs=state.additional_secret_outputs,
+        deletedWith=state.deleted_with,
+        replace_with=state.replace_with,
         deleteBeforeReplace=goal.delete_before_replace,
-        ignoreChanges=goal.ignore_changes,
-        replaceOnChanges=goal.replace_on_changes,
+        ignoreChanges=state.ignore_changes,
+        replaceOnChanges=state.replace_on_changes,
         retainOnDelete=goal.retain_on_delete,
         accepts_output_values=True,
     )
@@ -265,7 +260,7 @@ def construct_request(
                 create=t.create, update=t.update, delete=t.delete, read=t.read
             )
         )
-    if goal.resource_hooks:
+    if state.resource_hooks:
         bindings = provider_pb2.ConstructRequest.ResourceHooksBinding
-        construct.resource_hooks.CopyFrom(bindings(**hook_fields(goal.resource_hooks)))
+        construct.resource_hooks.CopyFrom(bindings(**hook_fields(state.resource_hooks)))
     return construct

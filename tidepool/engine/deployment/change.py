@@ -154,7 +154,7 @@ class Change:
             if recreated is not None:
                 return recreated
         has_init_errors = bool(old.state.init_errors)
-        diff = with_replace_on_changes(diff, goal.replace_on_changes, has_init_errors)
+        diff = with_replace_on_changes(diff, goal.state.replace_on_changes, has_init_errors)
         must_replace = diff.changes == "some" and (diff.replaces or triggered)
         if must_replace or old.state.pending_replacement:
             return await self._replace(goal, old, new, answer, provider, diff, seed)
@@ -207,7 +207,7 @@ class Change:
         before, after = old.state, new.state
         try:
             existing = Existing(before.id, before.inputs, before.outputs)
-            diff = await provider.diff(new.urn, existing, after.inputs, goal.ignore_changes)
+            diff = await provider.diff(new.urn, existing, after.inputs, goal.state.ignore_changes)
         except DiffUnavailable as error:
             self._status.warn(str(error), new.urn)
             return DiffResult("some")
@@ -256,12 +256,12 @@ class Change:
             self._status.failed = True
             if not self._context.options.preview:
                 raise Stopped
-        if goal.import_id:
+        if goal.state.import_id:
             self._refuse_to_replace_imported(old, new, diff)
         self._books.replaces.add(urn)
         if provider is not None and not self.is_targeted_replace(urn, old):
             # Defaults were carried over from the old resource, which is not to be the new one.
-            checked = await provider.check(urn, {}, goal.properties, seed, self._context.options.preview)
+            checked = await provider.check(urn, {}, goal.state.inputs, seed, self._context.options.preview)
             if self.report(new.state, checked.failures):
                 raise Stopped
             new.change(inputs=checked.inputs)

@@ -50,7 +50,7 @@ class Generator:
             GoalError: where the registration cannot be served.
             Stopped: where the operation must end; the reason was reported.
         """
-        urn = self._new_urn(goal.parent, goal.type, goal.name)
+        urn = self._new_urn(goal.state.parent, goal.state.type, goal.name)
         old, invalid = self._find_old(urn, goal)
         new = self._new_state(urn, goal, old)
         if (
@@ -138,33 +138,14 @@ class Generator:
 
     def _new_state(self, urn: str, goal: Goal, old: Entry | None) -> ResourceState:
         alias = self._books.adopted.get(urn)
-        return ResourceState(
+        before = old.state if old else goal.state
+        return replace(
+            goal.state,
             urn=urn,
-            type=goal.type,
-            custom=goal.custom,
-            inputs=goal.properties,
-            parent=goal.parent,
-            protect=bool(goal.protect),
-            dependencies=goal.dependencies,
-            provider=goal.provider,
-            property_dependencies=dict(goal.property_dependencies),
-            additional_secret_outputs=goal.additional_secret_outputs,
             aliases=(alias,) if alias else (),
-            custom_timeouts=goal.custom_timeouts,
-            import_id=goal.import_id,
-            retain_on_delete=bool(goal.retain_on_delete),
-            deleted_with=goal.deleted_with,
-            replace_with=goal.replace_with,
-            created=old.state.created if old else "",
-            modified=old.state.modified if old else "",
-            source_position=goal.source_position,
-            stack_trace=goal.stack_trace,
-            ignore_changes=goal.ignore_changes,
-            hide_diff=goal.hide_diff,
-            replace_on_changes=goal.replace_on_changes,
-            replacement_trigger=goal.replacement_trigger,
-            refresh_before_update=bool(old and old.state.refresh_before_update),
-            resource_hooks=dict(goal.resource_hooks),
+            created=before.created,
+            modified=before.modified,
+            refresh_before_update=before.refresh_before_update,
         )
 
     async def _refresh(self, urn: str, old: Entry) -> Entry | None:
@@ -179,7 +160,7 @@ class Generator:
     ) -> list[Step] | None:
         """A refresh that runs the program changes nothing but providers and components."""
         skips = self._depends_on_skipped(new.state)
-        if not skips and (not goal.custom or new.state.is_provider):
+        if not skips and (not goal.state.custom or new.state.is_provider):
             return None
         if old is None:
             return [self._skipped(new, answer)]
@@ -195,7 +176,7 @@ class Generator:
             if old is not None:
                 new.change(outputs=old.state.outputs)
             return [self._skipped(new, answer)]
-        if goal.custom and not new.state.is_provider:
+        if goal.state.custom and not new.state.is_provider:
             if old is None:
                 return [self._skipped(new, answer)]
             self._books.sames.add(new.urn)
@@ -249,9 +230,9 @@ class Generator:
                 return []  # it was answered that it failed
             old, new, was_external = imported, self._live.successor(imported, new.state), False
             new.change(created=imported.state.created, modified=imported.state.modified)
-        inputs = goal.properties
+        inputs = goal.state.inputs
         if old is not None:
-            inputs, impossible = with_ignored(inputs, old.state.inputs, goal.ignore_changes)
+            inputs, impossible = with_ignored(inputs, old.state.inputs, goal.state.ignore_changes)
             if impossible:
                 listed = ", ".join(impossible)
                 self._status.info(
@@ -271,7 +252,7 @@ class Generator:
                     or self._change.is_targeted_replace(urn, old)
                 )
                 olds = {} if old is None or afresh else old.state.inputs
-                news = goal.properties if afresh else inputs
+                news = goal.state.inputs if afresh else inputs
                 checked = await provider.check(urn, olds, news, seed, self._context.options.preview)
                 invalid = self._change.report(new.state, checked.failures) or invalid
                 new.change(inputs=checked.inputs)
@@ -326,9 +307,9 @@ class Generator:
 
 def _is_import(goal: Goal, old: Entry | None) -> bool:
     """Tell whether the program asks for a resource by an id that the stack does not have under that name."""
-    if not goal.custom or not goal.import_id:
+    if not goal.state.custom or not goal.state.import_id:
         return False
-    return old is None or old.state.external or (old.state.import_id or old.state.id) != goal.import_id
+    return old is None or old.state.external or (old.state.import_id or old.state.id) != goal.state.import_id
 
 
 class Registrar:

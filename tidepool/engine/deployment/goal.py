@@ -4,45 +4,29 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from pulumi.runtime.proto.alias_pb2 import Alias
 
 from tidepool.engine import urn as urns
 from tidepool.engine.deployment.callbacks import Callback
-from tidepool.engine.resource import CustomTimeouts
-from tidepool.engine.values import Properties
+from tidepool.engine.resource import ResourceState
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One resource as the program registered it, its options resolved."""
+    """One resource as the program registered it, its options resolved.
 
-    type: str
+    ``state`` is what it is to be; it has no URN yet. ``aliases`` are whole URNs of before, or the parts that
+    changed. The options that are None were left open.
+    """
+
     name: str
-    custom: bool
-    properties: Properties
-    parent: str = ""
-    provider: str = ""
-    dependencies: tuple[str, ...] = ()
-    property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    aliases: tuple[Alias, ...] = ()  # whole URNs, or the parts that changed
+    state: ResourceState
+    aliases: tuple[Alias, ...] = ()
     protect: bool | None = None
     retain_on_delete: bool | None = None
     delete_before_replace: bool | None = None
-    deleted_with: str = ""
-    replace_with: tuple[str, ...] = ()
-    ignore_changes: tuple[str, ...] = ()
-    replace_on_changes: tuple[str, ...] = ()
-    replacement_trigger: Any = None
-    additional_secret_outputs: tuple[str, ...] = ()
-    hide_diff: tuple[str, ...] = ()
-    import_id: str = ""
-    custom_timeouts: CustomTimeouts = CustomTimeouts()
-    source_position: str = ""
-    stack_trace: tuple[str, ...] = ()
-    resource_hooks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def alias_candidates(goal: Goal, stack: str, project: str, adopted: Mapping[str, str]) -> list[str]:
@@ -54,11 +38,11 @@ def alias_candidates(goal: Goal, stack: str, project: str, adopted: Mapping[str,
     found: dict[str, None] = {}
     own = [_collapse(alias, goal, stack, project, adopted) for alias in goal.aliases]
     found.update(dict.fromkeys(own))
-    parent_alias = adopted.get(goal.parent) if goal.parent else None
+    parent_alias = adopted.get(goal.state.parent) if goal.state.parent else None
     if parent_alias is not None:
-        parent_name = urns.name_of(goal.parent)
+        parent_name = urns.name_of(goal.state.parent)
         names: Iterable[tuple[str, str]] = [
-            (goal.type, goal.name),
+            (goal.state.type, goal.name),
             *((urns.type_of(a), urns.name_of(a)) for a in own),
         ]
         for type, name in names:
@@ -71,14 +55,14 @@ def _collapse(alias: Alias, goal: Goal, stack: str, project: str, adopted: Mappi
     if alias.urn:
         return alias.urn
     spec = alias.spec
-    parent = adopted.get(spec.parentUrn, spec.parentUrn) if spec.parentUrn else goal.parent
+    parent = adopted.get(spec.parentUrn, spec.parentUrn) if spec.parentUrn else goal.state.parent
     if spec.noParent or (parent and urns.qualified_type_of(parent) == urns.ROOT_STACK_TYPE):
         parent = ""
     return urns.make(
         spec.stack or stack,
         spec.project or project,
         urns.qualified_type_of(parent) if parent else "",
-        spec.type or goal.type,
+        spec.type or goal.state.type,
         spec.name or goal.name,
     )
 

@@ -191,12 +191,12 @@ class Monitor:
             options.version, options.plugin_download_url = plugin.version, plugin.download_url
         goal = goal_of(request, options, properties, dependencies, by_property, str(self._request.root))
         if (request.custom and not type.startswith(PROVIDER_TYPE_PREFIX)) or request.remote:
-            goal = replace(goal, provider=await self._provider_reference(request, options))
+            provider = await self._provider_reference(request, options)
+            goal = replace(goal, state=replace(goal.state, provider=provider))
         if request.remote:
             return await self._construct(request, options, goal, own)
-        registered = await self._registrar.register(
-            replace(goal, properties=without_outputs(goal.properties))
-        )
+        goal = replace(goal, state=replace(goal.state, inputs=without_outputs(goal.state.inputs)))
+        registered = await self._registrar.register(goal)
         self._remember(registered.state.urn, request, options, own, goal)
         return self._registered_response(request, registered)
 
@@ -250,12 +250,12 @@ class Monitor:
         own: list[Callback],
     ) -> resource_pb2.RegisterResourceResponse:
         status = self._context.status
-        provider = await self._context.registry.get(goal.provider)
+        provider = await self._context.registry.get(goal.state.provider)
         construct = construct_request(self._request, self._address(), options, goal)
         try:
             result = await provider.construct(construct)
         except ProviderError as error:
-            status.error(f"{goal.type} resource '{goal.name}' has a problem: {error}")
+            status.error(f"{goal.state.type} resource '{goal.name}' has a problem: {error}")
             status.fail()
             raise
         dependencies = dict(result.state_dependencies)

@@ -20,7 +20,7 @@ from tidepool.engine.deployment.goal import Goal
 from tidepool.engine.deployment.live import provider_urn
 from tidepool.engine.deployment.registry import with_plugin
 from tidepool.engine.deployment.status import RequestRefused
-from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, CustomTimeouts
+from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, CustomTimeouts, ResourceState
 from tidepool.engine.values import (
     UNKNOWN,
     Output,
@@ -48,23 +48,22 @@ def goal_of(
     """Return the goal of ``request``, its ``options`` as the transforms left them. ``root`` is the project's folder."""
     if request.type.startswith(PROVIDER_TYPE_PREFIX):
         properties = with_plugin(properties, options.version, options.plugin_download_url)
+    protect = options.protect if options.HasField("protect") else None
+    retain = options.retain_on_delete if options.HasField("retain_on_delete") else None
+    first = options.delete_before_replace if options.HasField("delete_before_replace") else None
     trigger = None
     if options.HasField("replacement_trigger"):
         trigger = without_outputs(wire.from_value(options.replacement_trigger))
-    return Goal(
+    state = ResourceState(
+        urn="",
         type=request.type,
-        name=request.name,
         custom=request.custom,
-        properties=properties,
+        inputs=properties,
         parent=request.parent,
         dependencies=tuple(sorted(dependencies)),
         property_dependencies={k: tuple(sorted(v)) for k, v in by_property.items()},
-        aliases=tuple(options.aliases),
-        protect=options.protect if options.HasField("protect") else None,
-        retain_on_delete=options.retain_on_delete if options.HasField("retain_on_delete") else None,
-        delete_before_replace=(
-            options.delete_before_replace if options.HasField("delete_before_replace") else None
-        ),
+        protect=bool(protect),
+        retain_on_delete=bool(retain),
         deleted_with=options.deleted_with,
         replace_with=tuple(options.replace_with),
         ignore_changes=tuple(options.ignore_changes),
@@ -78,6 +77,7 @@ def goal_of(
         stack_trace=stack_trace(request, root),
         resource_hooks=_hooks(options),
     )
+    return Goal(request.name, state, tuple(options.aliases), protect, retain, first)
 
 
 def transform_options(
@@ -136,15 +136,15 @@ def stack_trace(request: Any, root: str) -> tuple[str, ...]:
 def inherit(request: resource_pb2.RegisterResourceRequest, parent: Goal) -> None:
     """Take from the parent what a child has of it unless it says otherwise."""
     if not request.deletedWith:
-        request.deletedWith = parent.deleted_with
+        request.deletedWith = parent.state.deleted_with
     if not request.HasField("protect") and parent.protect is not None:
         request.protect = parent.protect
     if not request.HasField("retainOnDelete") and parent.retain_on_delete is not None:
         request.retainOnDelete = parent.retain_on_delete
-    if not request.provider and parent.provider:
-        package = urns.type_of(provider_urn(parent.provider)).removeprefix(PROVIDER_TYPE_PREFIX)
+    if not request.provider and parent.state.provider:
+        package = urns.type_of(provider_urn(parent.state.provider)).removeprefix(PROVIDER_TYPE_PREFIX)
         if not (request.remote or request.custom) or package == request.type.split(":", 1)[0]:
-            request.provider = parent.provider
+            request.provider = parent.state.provider
 
 
 def property_dependencies(
