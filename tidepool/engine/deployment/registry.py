@@ -143,7 +143,6 @@ class Registry(Provider):
     async def diff(
         self, urn: str, old: Existing, new_inputs: Properties, ignore_changes: tuple[str, ...]
     ) -> DiffResult:
-        """Compare configurations."""
         provider = self._checked.get(urn) or self._ready[f"{urn}::{old.id}"]
         news = self.configuration(new_inputs)
         before = Existing("", self.configuration(old.inputs), old.outputs)

@@ -51,11 +51,9 @@ class BuiltinProvider(Provider):
     # -- configuration: whatever is given is taken, and never a change
 
     async def check_config(self, urn: str, olds: Properties, news: Properties) -> CheckResult:
-        """Take whatever is given."""
         return CheckResult({})
 
     async def diff_config(self, *_: Any) -> DiffResult:
-        """Return no change."""
         return DiffResult("none")
 
     async def configure(self, urn: str, id: str, inputs: Properties) -> None:
@@ -66,7 +64,6 @@ class BuiltinProvider(Provider):
     async def check(
         self, urn: str, olds: Properties, news: Properties, random_seed: bytes, preview: bool
     ) -> CheckResult:
-        """Validate the inputs of a stash or a stack reference."""
         match urns.type_of(urn):
             case "pulumi:pulumi:StackReference":
                 self._warn(
@@ -100,7 +97,6 @@ class BuiltinProvider(Provider):
                 _unrecognized(urn)
 
     async def create(self, urn: str, inputs: Properties, timeout_s: float, preview: bool) -> CreateResult:
-        """Read the other stack, or stash the value."""
         id = "" if preview else str(uuid.uuid4())
         match urns.type_of(urn):
             case "pulumi:pulumi:StackReference":
@@ -146,7 +142,6 @@ class BuiltinProvider(Provider):
     # -- functions
 
     async def invoke(self, token: str, args: Properties, preview: bool) -> InvokeResult:
-        """Read another stack's outputs, or a resource of this one."""
         match token:
             case "pulumi:pulumi:readStackOutputs":
                 return InvokeResult(self._read_stack(_required_text(args, "name")))

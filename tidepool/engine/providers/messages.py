@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 from tidepool.engine.events import DiffKind, PropertyDiff
@@ -80,7 +79,13 @@ class Capabilities:
 
     def sending(self, *, unknowns: bool, elide_assets: bool = False) -> Sending:
         """Return the form in which properties are sent to the plugin."""
-        return _sending(self, unknowns, elide_assets)
+        return Sending(
+            secrets=self.secrets,
+            resources=self.resources,
+            unknowns=unknowns,
+            byte_strings=self.byte_strings,
+            elide_assets=elide_assets,
+        )
 
 
 class Sending(Encoder):
@@ -93,17 +98,6 @@ class Sending(Encoder):
             return super().struct(properties)
         except WireError as e:
             raise ProviderError(str(e)) from e
-
-
-@cache
-def _sending(capabilities: Capabilities, unknowns: bool, elide_assets: bool) -> Sending:
-    return Sending(
-        secrets=capabilities.secrets,
-        resources=capabilities.resources,
-        unknowns=unknowns,
-        byte_strings=capabilities.byte_strings,
-        elide_assets=elide_assets,
-    )
 
 
 def decoder(preview: bool) -> Decoder:
