@@ -20,7 +20,7 @@ from typing import IO, Final
 from urllib.parse import unquote, urlsplit
 
 from tidepool.engine.errors import EngineError
-from tidepool.engine.values import Archive, Asset, Output, Properties, Secret, Value, transform
+from tidepool.engine.values import Archive, Asset, Properties, Value, transform, walk
 
 _BLOCK: Final = 512
 _NAME_SIZE: Final = 100
@@ -154,7 +154,7 @@ def with_hashes(properties: Properties, folder: Path) -> Properties:
 
 def lack_hashes(properties: Properties) -> bool:
     """Return true where an asset or archive among ``properties`` has no hash yet."""
-    return any(_lacks_hash(v) for v in properties.values())
+    return any(isinstance(v, Asset | Archive) and not v.hash for v in walk(properties))
 
 
 def asset_hash(asset: Asset, folder: Path) -> str:
@@ -187,22 +187,6 @@ class _Blob:
 
     size: int
     chunks: Iterator[bytes]
-
-
-def _lacks_hash(value: Value) -> bool:
-    match value:
-        case Asset():
-            return not value.hash
-        case Archive():
-            return not value.hash or any(_lacks_hash(v) for v in (value.assets or {}).values())
-        case dict():
-            return any(_lacks_hash(v) for v in value.values())
-        case list():
-            return any(_lacks_hash(v) for v in value)
-        case Secret() | Output():
-            return _lacks_hash(value.element)
-        case _:
-            return False
 
 
 def _asset_blob(asset: Asset, folder: Path) -> _Blob:

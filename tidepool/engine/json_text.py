@@ -18,7 +18,6 @@ class JsonDamage(ValueError):
 
     def __init__(self, message: str, where: str) -> None:
         super().__init__(f"{where}: {message}")
-        self.where = where
 
 
 def loads(content: bytes) -> Any:

@@ -14,14 +14,13 @@ from tidepool.engine.config import (
     MASK,
     ConfigError,
     Decrypt,
-    Key,
     Value,
     Values,
     decrypted,
-    full_key,
     get,
     is_object,
     is_secure,
+    parse_key,
     put,
     text_of,
     to_document,
@@ -33,7 +32,7 @@ def with_project_values(values: Values, project: Project) -> Values:
     """``values`` with the project's defaults and values for the keys that the stack does not set."""
     for name in sorted(project.config):
         declared = project.config[name]
-        key = full_key(name) if ":" in name else Key(project.name, name)
+        key = parse_key(name, project.name)
         if get(values, key, path=True)[1]:
             continue
         value = declared.default if declared.default is not None else declared.value
@@ -52,7 +51,7 @@ def validate(values: Values, project: Project, stack: str, decrypt: Decrypt) -> 
     typed = []
     for name in sorted(project.config):
         declared = project.config[name]
-        key = full_key(name) if ":" in name else Key(project.name, name)
+        key = parse_key(name, project.name)
         value, found = get(values, key, path=True)
         if not found:
             if key.namespace == project.name:

@@ -292,7 +292,7 @@ class Run:
             is_preview=self._preview,
             stack=self._stack.ref.name,
             project=self._stack.project.name,
-            color=world.color == "always" or (world.color == "auto" and _is_terminal(world.stdout)),
+            color=world.color == "always" or (world.color == "auto" and world.stdout.isatty()),
             show_secrets=request.show_secrets,
             show_sames=request.show_sames,
             show_reads=request.show_reads,
@@ -309,7 +309,7 @@ class Run:
                 settings,
                 stdout=stdout,
                 stderr=stderr,
-                interactive=world.interactive and _is_terminal(world.stdout),
+                interactive=world.interactive and world.stdout.isatty(),
                 diff=request.diff,
                 json=request.json,
                 stream_previews=world.flag("PULUMI_ENABLE_STREAMING_JSON_PREVIEW"),
@@ -348,10 +348,6 @@ def _own_stream(stream: TextIO) -> Iterator[TextIO]:
     stream.flush()
     with os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace", buffering=1) as own:
         yield own
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    return stream.isatty()
 
 
 def _folder(program: Path) -> Path:

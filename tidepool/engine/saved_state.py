@@ -12,7 +12,6 @@ from tidepool.engine.errors import EngineError
 from tidepool.engine.request import OperationRequest
 from tidepool.engine.resource import (
     ResourceState,
-    SecretsProvider,
     Snapshot,
     decode_resource,
     encode_resource,
@@ -41,7 +40,8 @@ class SavedState:
     def __init__(self, stack: OpenStack) -> None:
         self._stack = stack
         self._crypter = _crypter(stack)
-        self._journal: JournalFile | None = None
+        #: The journal of the operation; None while only reading.
+        self.journal: JournalFile | None = None
         self._began_with = ""
         self._lock: StackLock | None = None
         if isinstance(self._crypter, PassphraseCrypter):
@@ -49,16 +49,6 @@ class SavedState:
         #: What a person must be told before the operation begins.
         self.warnings: list[str] = []
         self.base = Snapshot()
-
-    @property
-    def crypter(self) -> Crypter:
-        """The encryption of the stack's secrets."""
-        return self._crypter
-
-    @property
-    def journal(self) -> JournalFile | None:
-        """The journal of the operation; None while only reading."""
-        return self._journal
 
     def encode(self, state: ResourceState) -> dict[str, Any]:
         """A resource as the journal keeps it."""
@@ -83,7 +73,7 @@ class SavedState:
             self._take_up_journal()
             self._clear_pending_creates(request)
             self._began_with = digest(backend.content(ref))
-            self._journal = JournalFile(backend.layout.journal(ref), self._began_with, request.kind)
+            self.journal = JournalFile(backend.layout.journal(ref), self._began_with, request.kind)
             yield
 
     def take_up_journal(self) -> None:
@@ -112,29 +102,29 @@ class SavedState:
 
     def save(self, snapshot: Snapshot) -> None:
         """Make ``snapshot`` the stack's state, and let go of the journal, which is part of it then."""
-        assert self._journal is not None
+        assert self.journal is not None
         backend, ref = self._stack.backend, self._stack.ref
         try:
             content = self._encode(snapshot)
             if digest(backend.content(ref)) != self._began_with:
                 raise StateChanged(ref.name, backend.set_aside(ref, content))
-            self._journal.commit(digest(content))
+            self.journal.commit(digest(content))
             backend.write(ref, content)
         except BaseException:
             self.abandon()
             raise
-        self._journal.remove()
-        self._journal = None
+        self.journal.remove()
+        self.journal = None
 
     def abandon(self) -> None:
         """Leave the journal for the next operation to recover, where it tells of anything."""
-        if self._journal is None:
+        if self.journal is None:
             return
-        if self._journal.is_empty:
-            self._journal.remove()
+        if self.journal.is_empty:
+            self.journal.remove()
         else:
-            self._journal.close()
-        self._journal = None
+            self.journal.close()
+        self.journal = None
 
     def let_go(self) -> None:
         """Do what leaving :meth:`changing` does, for a process that ends without leaving it."""
@@ -177,13 +167,7 @@ class SavedState:
         backend.write(ref, content)
 
     def _encode(self, snapshot: Snapshot) -> bytes:
-        provider = snapshot.secrets_provider
-        if isinstance(self._crypter, PassphraseCrypter):
-            provider = SecretsProvider("passphrase", {"salt": self._crypter.encryption_salt})
-            self._crypter.begin_pass()
-        return self._stack.backend.encode(
-            self._stack.ref, replace(snapshot, secrets_provider=provider), self._crypter
-        )
+        return self._stack.backend.encode(self._stack.ref, snapshot, self._crypter)
 
 
 def _crypter(stack: OpenStack) -> Crypter:

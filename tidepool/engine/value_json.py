@@ -26,6 +26,7 @@ from tidepool.engine.values import (
     ResourceReference,
     Secret,
     Value,
+    secret,
 )
 
 #: From a secret's JSON text to its ciphertext, and back.
@@ -187,8 +188,7 @@ def _decode_secret(raw: dict[str, Any], decrypt: Decrypt) -> Secret:
     except ValueError:
         # No cause and no text: both would show parts of the secret.
         raise MalformedValue("malformed secret value: what was encrypted is not JSON") from None
-    element = decode_value(inner, _no_nested_ciphertext)
-    return element if isinstance(element, Secret) else Secret(element)
+    return secret(decode_value(inner, _no_nested_ciphertext))
 
 
 def _no_nested_ciphertext(text: str) -> str:

@@ -149,13 +149,14 @@ def without_secrets(value: Value) -> Value:
 
 def without_outputs(value: Value) -> Value:
     """``value`` with every :class:`Output` replaced by the plain, secret or unknown value it stands for."""
+    return transform(value, _bare)
 
-    def leave(v: Value) -> Value:
-        if isinstance(v, Output):
-            return secret(v.element) if v.secret else v.element
-        return v
 
-    return transform(value, leave)
+def _bare(value: Value) -> Value:
+    """The value that an output stands for; any other is itself."""
+    if isinstance(value, Output):
+        return secret(value.element) if value.secret else value.element
+    return value
 
 
 def output_dependencies(value: Value) -> set[str]:
@@ -163,19 +164,14 @@ def output_dependencies(value: Value) -> set[str]:
     return {urn for v in walk(value) if isinstance(v, Output) for urn in v.dependencies}
 
 
-def masked(value: Value, mask: str = "[secret]") -> Value:
-    """``value`` with every secret replaced by ``mask``: what may be shown."""
-    if isinstance(value, Secret) or (isinstance(value, Output) and value.secret):
-        return mask
-    match value:
-        case dict():
-            return {k: masked(v, mask) for k, v in value.items()}
-        case list():
-            return [masked(v, mask) for v in value]
-        case Output():
-            return masked(value.element, mask)
-        case _:
-            return value
+def masked(value: Value) -> Value:
+    """``value`` with every secret replaced by a mask: what may be shown."""
+
+    def leave(v: Value) -> Value:
+        v = _bare(v)
+        return "[secret]" if isinstance(v, Secret) else v
+
+    return transform(value, leave)
 
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})

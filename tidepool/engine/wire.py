@@ -32,6 +32,7 @@ from tidepool.engine.values import (
     Secret,
     Unknown,
     Value,
+    secret,
 )
 
 OUTPUT_SIGNATURE: Final = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
@@ -282,7 +283,7 @@ class Decoder:
         """Return the value that an object with a signature stands for; its parts are decoded already."""
         match signed[SIGNATURE_KEY]:
             case value_json.SECRET_SIGNATURE:
-                return self._secret(_member(signed, "value", "secret"))
+                return secret(_member(signed, "value", "secret"))
             case value_json.RESOURCE_REFERENCE:
                 return self._reference(signed)
             case value_json.ASSET:
@@ -301,9 +302,6 @@ class Decoder:
             raise WireError("a value is unknown, where all must be known")
         return UNKNOWN if self.unknowns else _LEFT_OUT
 
-    def _secret(self, value: Value) -> Value:
-        return value if isinstance(value, Secret) else Secret(value)
-
     def _output(self, signed: Properties) -> Value:
         known = "value" in signed
         is_secret = signed.get("secret", False)
@@ -312,8 +310,8 @@ class Decoder:
         if not self.outputs:
             if not known:
                 unknown = self._unknown()
-                return self._secret(unknown) if is_secret and unknown is UNKNOWN else unknown
-            return self._secret(signed["value"]) if is_secret else signed["value"]
+                return secret(unknown) if is_secret and unknown is UNKNOWN else unknown
+            return secret(signed["value"]) if is_secret else signed["value"]
         dependencies = signed.get("dependencies", [])
         if not isinstance(dependencies, list) or not all(isinstance(d, str) for d in dependencies):
             raise WireError("malformed output value: 'dependencies' is not a list of URNs")

@@ -17,6 +17,7 @@ from tidepool.engine.providers.connection import Connection
 from tidepool.engine.providers.discovery import PluginCommand, PluginRequest, find
 from tidepool.engine.providers.loading import EngineServer
 from tidepool.engine.providers.plugin import PluginProvider
+from tidepool.engine.providers.process import PluginProcess
 from tidepool.engine.values import Properties
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
@@ -43,6 +44,13 @@ def script(folder: Path, text: str) -> PluginCommand:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return PluginCommand((str(path),), folder)
+
+
+def pid_of(provider: PluginProvider) -> int:
+    """The id of the plugin's process."""
+    process = provider._connection._process
+    assert isinstance(process, PluginProcess)
+    return process.pid
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ messages = rpc.messages("engine_pb2")
 class Served:
     def __init__(self) -> None:
         self.logged: list[Any] = []
-        self.server = EngineServer(self.logged.append, "3.260.0")
+        self.server = EngineServer(self.logged.append)
         self.channel = grpc.insecure_channel(self.server.address)
         self.engine = rpc.messages("engine_pb2_grpc").EngineStub(self.channel)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.providers.started import FAKE, PROVIDER_URN, SEED, is_running, until
+from tests.engine.providers.started import FAKE, PROVIDER_URN, SEED, is_running, pid_of, until
 from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers.builtin import BuiltinProvider
@@ -70,7 +70,7 @@ def test_a_plugin_that_was_started_ahead_is_the_one_that_is_loaded(tmp_path: Pat
         await plugins.close()
         assert isinstance(ahead, PluginProvider)
         assert isinstance(another, PluginProvider)
-        pids = ahead.pid, another.pid
+        pids = pid_of(ahead), pid_of(another)
         await asyncio.gather(ahead.close(), another.close())
         return *pids, ahead is another
 

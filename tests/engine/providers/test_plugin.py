@@ -17,6 +17,7 @@ from tests.engine.providers.started import (
     calls,
     connected,
     fake,
+    pid_of,
     until,
     urn,
     world,
@@ -210,7 +211,7 @@ def test_a_plugin_that_is_killed_takes_all_its_calls_with_it(tmp_path: Path) -> 
         names = ("a", "b", "c")
         creates = [asyncio.ensure_future(p.create(urn(n), {"name": n}, 0, False)) for n in names]
         await until(lambda: calls(tmp_path).count("Create") == len(names))
-        os.kill(p.pid, signal.SIGKILL)
+        os.kill(pid_of(p), signal.SIGKILL)
         return await asyncio.gather(*creates, return_exceptions=True)
 
     ends = with_fake(tmp_path, work, FAKE_FAULTS='{"create:*": "hang:60"}')

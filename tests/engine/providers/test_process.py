@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.providers.started import Heard, connected, is_running, script, until
+from tests.engine.providers.started import Heard, connected, is_running, pid_of, script, until
 from tests.processes import children
 from tidepool.engine.errors import EngineError
 from tidepool.engine.providers import connection, process
@@ -175,10 +175,10 @@ def test_sigterm_ends_what_was_started_to_ignore_sigint(tmp_path: Path) -> None:
 _ENGINE = """
 import asyncio, os, sys
 from pathlib import Path
-from tests.engine.providers.started import connected
+from tests.engine.providers.started import connected, pid_of
 async def main():
     async with connected(Path(sys.argv[1])) as provider:
-        print(provider.pid, os.getpgid(provider.pid), os.getpgid(0), flush=True)
+        print(pid_of(provider), os.getpgid(pid_of(provider)), os.getpgid(0), flush=True)
         await asyncio.sleep(60)
 asyncio.run(main())
 """
@@ -202,7 +202,7 @@ def test_a_killed_engine_takes_its_plugins_with_it(tmp_path: Path) -> None:
 def test_no_process_is_left_after_close(tmp_path: Path) -> None:
     async def run() -> int:
         async with connected(tmp_path) as provider:
-            return provider.pid
+            return pid_of(provider)
 
     before = children(os.getpid())  # another test's server may be one
     pid = asyncio.run(run())

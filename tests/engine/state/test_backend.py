@@ -10,14 +10,14 @@ import pytest
 
 from tests.engine.state import recordings
 from tests.engine.state.recordings import save
-from tidepool.engine.errors import EngineError, NotSupportedError
+from tidepool.engine.errors import EngineError, NoSuchStack, NotSupportedError
 from tidepool.engine.resource import ResourceState, SecretsProvider, Snapshot
 from tidepool.engine.state import files
 from tidepool.engine.state.backend import FileBackend, StackAlreadyExists, StackHasResources, StackSummary
 from tidepool.engine.state.layout import InvalidName, StackReference, backend_url
 from tidepool.engine.state.references import IntegrityError
 from tidepool.engine.state.secrets import NoSecrets, PassphraseCrypter
-from tidepool.engine.state.store import CheckpointDamaged, StackNotFound, StoreOptions, UpdateInfo
+from tidepool.engine.state.store import CheckpointDamaged, StoreOptions, UpdateInfo
 
 DEV = StackReference("project", "dev")
 STACK = ResourceState(
@@ -60,7 +60,7 @@ def test_create_exists_remove(backend: FileBackend) -> None:
     backend.remove(DEV)
     assert not backend.exists(DEV)
     for use in (backend.read, backend.export, backend.remove):
-        with pytest.raises(StackNotFound, match=r"^no stack named 'dev' found$"):
+        with pytest.raises(NoSuchStack, match=r"^no stack named 'dev' found$"):
             use(DEV)
     backend.create(DEV)  # the .bak that is left is not a stack
 
@@ -180,7 +180,7 @@ def test_a_stack_is_not_renamed_onto_another(backend: FileBackend) -> None:
         with pytest.raises(EngineError, match="already exists"):
             backend.rename(DEV, target)
     assert backend.exists(DEV)
-    with pytest.raises(StackNotFound):
+    with pytest.raises(NoSuchStack):
         backend.rename(StackReference("project", "none"), StackReference("project", "new"))
 
 
@@ -197,7 +197,7 @@ def test_export_and_import(tmp_path: Path, crypters: dict[str, PassphraseCrypter
     raw = backend.read(ref)
     assert raw is not None
     assert raw.resource_count == 9
-    with pytest.raises(StackNotFound):
+    with pytest.raises(NoSuchStack):
         backend.import_(DEV, exported)
     for nonsense in ({"version": 9, "deployment": {}}, {"version": 3, "deployment": []}, {}):
         with pytest.raises(EngineError):

@@ -66,7 +66,6 @@ class Replacement:
                     f"`pulumi state unprotect '{entry.urn}'`",
                     urn,
                 )
-                self._status.failed = True
                 raise Stopped
             if entry.state.delete:
                 steps.append(DeleteStep(entry))
@@ -141,7 +140,6 @@ class Change:
         urn = new.urn
         if not self._context.options.preview and contains_unknowns(new.state.replacement_trigger):
             self._status.error(f"replacement trigger contains unknowns for {urn}", urn)
-            self._status.failed = True
             raise Stopped
         triggered = trigger_fired(old.state.replacement_trigger, new.state.replacement_trigger)
         if triggered:

@@ -258,15 +258,11 @@ class Monitor:
             status.error(f"{goal.state.type} resource '{goal.name}' has a problem: {error}")
             status.fail()
             raise
-        dependencies = dict(result.state_dependencies)
-        for key, value in result.state.items():
-            more = output_dependencies(value)
-            dependencies[key] = tuple(dict.fromkeys([*dependencies.get(key, ()), *sorted(more)]))
-        state = without_outputs(result.state)
+        dependencies = with_own_dependencies(result.state, result.state_dependencies)
         self._remember(result.urn, request, options, own, goal)
         return resource_pb2.RegisterResourceResponse(
             urn=result.urn,
-            object=self._outputs_message(request, state),
+            object=self._outputs_message(request, without_outputs(result.state)),
             propertyDependencies={
                 k: resource_pb2.RegisterResourceResponse.PropertyDependencies(urns=v)
                 for k, v in dependencies.items()

@@ -172,31 +172,27 @@ def with_own_dependencies(
 def as_outputs(properties: Properties, dependencies: Mapping[str, Iterable[str]]) -> Properties:
     """``properties`` with what each came from told in the value itself."""
 
-    def upgraded(value: Any) -> Any:
-        def leave(v: Any) -> Any:
-            if v is UNKNOWN:
-                return Output(UNKNOWN)
-            if isinstance(v, Secret):
-                inner = v.element
-                if isinstance(inner, Output):
-                    return Output(inner.element, True, inner.dependencies)
-                return Output(inner, True)
-            return v
-
-        return transform(value, leave)
+    def leave(v: Any) -> Any:
+        if v is UNKNOWN:
+            return Output(UNKNOWN)
+        if isinstance(v, Secret):
+            inner = _output(v.element)
+            return Output(inner.element, True, inner.dependencies)
+        return v
 
     result: Properties = {}
     for key, value in properties.items():
-        value = upgraded(value)
+        value = transform(value, leave)
         wanted = set(dependencies.get(key, ()))
         if wanted and not wanted <= output_dependencies(value):
-            if isinstance(value, Output):
-                merged = tuple(sorted(wanted | set(value.dependencies)))
-                value = Output(value.element, value.secret, merged)
-            else:
-                value = Output(value, False, tuple(sorted(wanted)))
+            bare = _output(value)
+            value = Output(bare.element, bare.secret, tuple(sorted(wanted | set(bare.dependencies))))
         result[key] = value
     return result
+
+
+def _output(value: Any) -> Output:
+    return value if isinstance(value, Output) else Output(value)
 
 
 def _timeouts(options: resource_pb2.TransformResourceOptions) -> CustomTimeouts:

@@ -30,8 +30,6 @@ VARIABLE: Final = "PULUMI_DEBUG_PROVIDERS"
 class AttachedPlugin:
     """Stands for the process of a plugin that is not ours, on ``port`` of the loopback."""
 
-    pid: Final = 0
-
     def __init__(self, port: int) -> None:
         self.port = port
         #: Done once it answers no more, or this operation has no more use for it.
@@ -129,11 +127,6 @@ class Connection:
             await connection.close(cancel=False)
             raise
         return connection
-
-    @property
-    def pid(self) -> int:
-        """The process's id, for tests and messages."""
-        return self._process.pid
 
     async def call(self, method: str, request: Any, about: str = "") -> Any:
         """Call a method of the plugin.

@@ -17,7 +17,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cmp_to_key, total_ordering
+from functools import total_ordering
 from pathlib import Path
 from typing import Final
 
@@ -67,14 +67,15 @@ class Version:
         return f"{self.major}.{self.minor}.{self.patch}{pre}{build}"
 
     def __lt__(self, other: Version) -> bool:
-        return self._order() < other._order()
+        return self.order < other.order
 
     def same_release(self, other: Version) -> bool:
         """Equal as semantic versions: whatever their build."""
-        return self._order() == other._order()
+        return self.order == other.order
 
-    def _order(self) -> tuple[object, ...]:
-        # A release comes after its pre-releases; numbers come before words, and compare as numbers.
+    @property
+    def order(self) -> tuple[object, ...]:
+        """The key to sort by. A release comes after its pre-releases; numbers before words, and as numbers."""
         identifiers = tuple((0, int(p), "") if p.isdecimal() else (1, 0, p) for p in self.pre)
         return (self.major, self.minor, self.patch, not self.pre, identifiers)
 
@@ -103,19 +104,19 @@ def admits(version_range: str, version: str) -> bool:
     return any(all(_TESTS[op](actual, bound) for op, bound in part) for part in alternatives)
 
 
-def require_version(version_range: str, version: str = COMPATIBLE_VERSION) -> None:
+def require_version(version_range: str) -> None:
     """Hold the CLI's version that the engine follows to what a project, plugin or program asks for; empty asks for nothing.
 
     Raises:
         EngineError: when it is not within the range, or that cannot be read. The texts are the CLI's.
     """
     try:
-        admitted = not version_range or admits(version_range, version)
+        admitted = not version_range or admits(version_range, COMPATIBLE_VERSION)
     except ValueError as error:
         raise EngineError(f'parsing CLI version range "{version_range}": {error}') from error
     if not admitted:
         raise EngineError(
-            f'Pulumi CLI version {version} does not satisfy the version range "{version_range}"'
+            f'Pulumi CLI version {COMPATIBLE_VERSION} does not satisfy the version range "{version_range}"'
         )
 
 
@@ -227,7 +228,6 @@ class PluginMissingError(EngineError):
             f"another machine), put the executable '{request.executable}' on PATH, or name the plugin's folder under "
             "plugins.providers in Pulumi.yaml"
         )
-        self.request = request
 
 
 def find(
@@ -292,16 +292,7 @@ def _best(request: PluginRequest, cached: Iterable[tuple[Version, Path]]) -> Pat
         candidates = [c for c in candidates if c[0].same_release(wanted)]
     if not candidates:
         return None
-    return max(candidates, key=cmp_to_key(_by_preference))[1]
-
-
-def _by_preference(a: tuple[Version, Path], b: tuple[Version, Path]) -> int:
-    (va, fa), (vb, fb) = a, b
-    if bool(va.pre) != bool(vb.pre):
-        return -1 if va.pre else 1
-    if not va.same_release(vb):
-        return -1 if va < vb else 1
-    return (fa.name > fb.name) - (fa.name < fb.name)
+    return max(candidates, key=lambda c: (not c[0].pre, c[0].order, c[1].name))[1]
 
 
 def _cached(cache: Path, name: str) -> Iterator[tuple[Version, Path]]:

@@ -107,11 +107,7 @@ def _is_venv(folder: Path) -> bool:
 
 
 def _detected_toolchain(folder: Path) -> str:
-    if _above(folder, "uv.lock") is not None:
-        return "uv"
-    if _above(folder, "poetry.lock") is not None:
-        return "poetry"
-    return "pip"
+    return next((name for name in ("uv", "poetry") if _above(folder, f"{name}.lock") is not None), "pip")
 
 
 def _above(folder: Path, name: str) -> Path | None:

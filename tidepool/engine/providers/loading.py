@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tidepool.engine.choice import COMPATIBLE_VERSION
 from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers import discovery, interpreters
@@ -32,9 +31,8 @@ _WORKERS: Final = 4
 class EngineServer:
     """The service on a port of the loopback. It is started when its address is first asked for."""
 
-    def __init__(self, log: LogSink, version: str = COMPATIBLE_VERSION) -> None:
+    def __init__(self, log: LogSink) -> None:
         self._log = log
-        self._version = version
         self._lock = threading.Lock()
         self._server: Any = None
         self._address = ""
@@ -63,9 +61,7 @@ class EngineServer:
         server = grpc.server(
             ThreadPoolExecutor(_WORKERS, thread_name_prefix="engine-service"), options=CHANNEL_OPTIONS
         )
-        messages("engine_pb2_grpc").add_EngineServicer_to_server(
-            EngineServicer(self._log, self._version), server
-        )
+        messages("engine_pb2_grpc").add_EngineServicer_to_server(EngineServicer(self._log), server)
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         self._server = server
@@ -75,13 +71,12 @@ class EngineServer:
 class EngineServicer:
     """The service's methods, as gRPC calls them."""
 
-    def __init__(self, log: LogSink, version: str = COMPATIBLE_VERSION) -> None:
+    def __init__(self, log: LogSink) -> None:
         from google.protobuf import empty_pb2
 
         self._messages = messages("engine_pb2")
         self._empty = empty_pb2.Empty()
         self._log = log
-        self._version = version
         self._root_urn = ""
 
     def Log(self, request: Any, _context: Any = None) -> Any:  # noqa: N802 - the service's names
@@ -107,7 +102,7 @@ class EngineServicer:
         import grpc
 
         try:
-            discovery.require_version(request.pulumi_version_range, self._version)
+            discovery.require_version(request.pulumi_version_range)
         except EngineError as error:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
         return self._messages.RequirePulumiVersionResponse()

@@ -69,11 +69,6 @@ class PluginProvider(Provider):
         """The package."""
         return self._connection.name
 
-    @property
-    def pid(self) -> int:
-        """The id of the plugin's process."""
-        return self._connection.pid
-
     async def version(self) -> str:
         """The plugin's version, as it says itself; may be empty."""
         from google.protobuf import empty_pb2

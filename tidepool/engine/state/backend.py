@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.engine import json_text
-from tidepool.engine.errors import EngineError
+from tidepool.engine.errors import EngineError, NoSuchStack
 from tidepool.engine.resource import MalformedCheckpoint, SecretsProvider, Snapshot
 from tidepool.engine.state import files
 from tidepool.engine.state.checkpoint import (
@@ -42,7 +42,6 @@ from tidepool.engine.state.references import IntegrityError, rename_deployment, 
 from tidepool.engine.state.store import (
     CheckpointStore,
     RawCheckpoint,
-    StackNotFound,
     StoreOptions,
     UpdateInfo,
     encode_update,
@@ -142,7 +141,7 @@ class FileBackend:
         for ref in self.references(project):
             try:
                 raw = self.read(ref)
-            except StackNotFound:
+            except NoSuchStack:
                 continue  # removed since it was listed
             if raw is None:
                 summaries.append(StackSummary(ref, None, None))
@@ -182,14 +181,14 @@ class FileBackend:
         ``force`` removes one that still has resources: they are forgotten, not destroyed.
 
         Raises:
-            StackNotFound: when there is none.
+            NoSuchStack: when there is none.
             StackHasResources: when it has resources besides the stack itself, and no ``force``.
             StackLocked: when somebody is at work on it.
         """
         with self.lock(ref):
             path = self._store.find(ref)
             if path is None:
-                raise StackNotFound(ref.name)
+                raise NoSuchStack(ref.name)
             if not force and self._has_resources(ref):
                 raise StackHasResources(ref.name)
             if not force:
@@ -209,7 +208,7 @@ class FileBackend:
         """Rename a stack: its file and the URNs in it, its history, backups and tags; under both locks.
 
         Raises:
-            StackNotFound: when there is no stack ``ref``.
+            NoSuchStack: when there is no stack ``ref``.
             EngineError: when there is a stack ``new_ref``, or an operation that was cut off is not recovered.
             StackLocked: when somebody is at work on either.
         """
@@ -240,7 +239,7 @@ class FileBackend:
         """The stack's file with its secrets still encrypted; None where nothing was ever deployed.
 
         Raises:
-            StackNotFound: when there is no such stack.
+            NoSuchStack: when there is no such stack.
             CheckpointDamaged: when its file is damaged; says which backup is usable.
             UnsupportedCheckpoint: when it needs what this engine does not support.
         """
@@ -312,7 +311,7 @@ class FileBackend:
 
         Raises:
             EngineError: when it is ``edited``, and an operation that was cut off is not recovered.
-            StackNotFound: when there is no such stack.
+            NoSuchStack: when there is no such stack.
             MalformedCheckpoint: when it is neither.
             UnsupportedCheckpoint: when it needs what this engine does not support.
             StackLocked: when somebody is at work on the stack.
@@ -324,7 +323,7 @@ class FileBackend:
             raise MalformedCheckpoint("not an exported stack: 'deployment' is not an object")
         with self.lock(ref):
             if not self.exists(ref):
-                raise StackNotFound(ref.name)
+                raise NoSuchStack(ref.name)
             if edited:
                 self._verify_recovered(ref, "edited")
             self._store.write(ref, wrap_checkpoint(ref.qualified, document))

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tidepool.engine.errors import EngineError
@@ -128,17 +127,11 @@ class StackLock:
         """Give the lock back. Without effect where ``cancel`` took it away already."""
         files.remove(self.path)
 
-    def is_held(self) -> bool:
-        """Return whether the lock's file is still there: ``cancel`` takes it away."""
-        return self.path.exists()
-
     def __enter__(self) -> StackLock:
         self.acquire()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def _clear_the_way(self, here: Holder) -> list[str]:

@@ -10,7 +10,7 @@ from shlex import quote
 from typing import Any, Final
 
 from tidepool.engine import json_text
-from tidepool.engine.errors import EngineError, NotSupportedError
+from tidepool.engine.errors import EngineError, NoSuchStack, NotSupportedError
 from tidepool.engine.resource import MalformedCheckpoint
 from tidepool.engine.state import files
 from tidepool.engine.state.checkpoint import unwrap_checkpoint
@@ -116,13 +116,6 @@ def write_tags(path: Path, tags: Mapping[str, str]) -> None:
 _EXTENSIONS: Final = ("", files.GZIP, files.ZSTD)
 
 
-class StackNotFound(EngineError):
-    """There is no such stack. The Automation API knows the text."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"no stack named '{name}' found")
-
-
 class CheckpointDamaged(EngineError):
     """A stack file cannot be read. The text names the file, the place, and the way back."""
 
@@ -205,17 +198,17 @@ class CheckpointStore:
         """The stack's file, None where nothing was ever deployed.
 
         Raises:
-            StackNotFound: when there is no such stack.
+            NoSuchStack: when there is no such stack.
             CheckpointDamaged: when the file is not a checkpoint.
             UnsupportedCheckpoint: when it needs what this engine does not support.
         """
         path = self.find(ref)
         if path is None:
-            raise StackNotFound(ref.name)
+            raise NoSuchStack(ref.name)
         try:
             return read_checkpoint(path)
         except FileNotFoundError:
-            raise StackNotFound(ref.name) from None
+            raise NoSuchStack(ref.name) from None
         except (json_text.JsonDamage, MalformedCheckpoint, files.StorageError) as error:
             raise CheckpointDamaged(self._damage(ref, path, error)) from error
 
