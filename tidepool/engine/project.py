@@ -107,7 +107,6 @@ class Project:
 
     @property
     def root(self) -> Path:
-        """The folder that the project file is in."""
         return self.file.parent
 
     @property

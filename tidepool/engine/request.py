@@ -52,7 +52,6 @@ class World:
 
     @property
     def home(self) -> Path:
-        """The person's home folder."""
         return Path(self.env["HOME"]) if self.env.get("HOME") else Path.home()
 
     @property

@@ -88,7 +88,6 @@ class ResourceState:
 
     @property
     def is_provider(self) -> bool:
-        """Tells whether this resource is a provider itself."""
         return self.type.startswith(PROVIDER_TYPE_PREFIX)
 
     def references(self) -> Iterator[tuple[str, str]]:

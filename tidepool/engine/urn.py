@@ -21,7 +21,6 @@ class Parts:
 
     @property
     def type(self) -> str:
-        """The resource's own type token."""
         return self.qualified_type.rsplit("$", 1)[-1]
 
 

@@ -111,7 +111,6 @@ class Callbacks:
         return Callback(callback_pb2_grpc.CallbacksStub(self._channels[callback.target]), callback.token)
 
     def close(self) -> None:
-        """Close all connections."""
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()

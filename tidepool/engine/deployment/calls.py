@@ -133,7 +133,6 @@ class Functions:
     async def invoke(
         self, request: resource_pb2.ResourceInvokeRequest
     ) -> resource_pb2.ResourceInvokeResponse:
-        """Call a function of a provider."""
         args = without_outputs(wire.from_struct(request.args))
         package = request.tok.split(":", 1)[0]
         options = resource_pb2.TransformInvokeOptions(
@@ -160,7 +159,6 @@ class Functions:
         return message
 
     async def call(self, request: resource_pb2.ResourceCallRequest) -> provider_pb2.CallResponse:
-        """Call a method of a component."""
         provider = await self._method_provider(request)
         args = wire.from_struct(request.args)
         dependencies = with_own_dependencies(args, {k: v.urns for k, v in request.argDependencies.items()})

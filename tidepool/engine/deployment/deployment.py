@@ -228,7 +228,6 @@ class Deployment:
         return self._status.stopping.is_set()
 
     def emit(self, event: Event) -> None:
-        """Tell the display."""
         self._status.emit(event)
 
     def cancel(self) -> None:
@@ -247,7 +246,6 @@ class Deployment:
     # -- for the program -------------------------------------------------------------------------------
 
     async def serve(self, request: Coroutine[Any, Any, Any]) -> Any:
-        """Answer one request of the program, unless the operation ends first."""
         return await serve(self._status, request)
 
     @property

@@ -48,11 +48,9 @@ class RpcFailed(grpc.RpcError):
         self._details = details
 
     def code(self) -> grpc.StatusCode:
-        """The status."""
         return self._code
 
     def details(self) -> str:
-        """The message."""
         return self._details
 
 
@@ -139,7 +137,6 @@ class MonitorServer:
         self._server.start()
 
     def close(self) -> None:
-        """Answer no more requests."""
         self._server.stop(grace=None)
 
 

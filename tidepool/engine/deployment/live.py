@@ -42,7 +42,6 @@ class Entry:
 
     @property
     def urn(self) -> str:
-        """The resource's URN."""
         return self.state.urn
 
     def __repr__(self) -> str:
@@ -117,7 +116,6 @@ class Graph:
         return [self._entries[i] for i in found]
 
     def transitive_dependencies(self, entry: Entry) -> set[Entry]:
-        """All that ``entry`` depends on, directly or not."""
         found: set[Entry] = set()
         frontier = [entry]
         while frontier:
@@ -170,7 +168,6 @@ class Durable:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._journal.write, text)
 
     def close(self) -> None:
-        """End the writing thread."""
         self._thread.shutdown()
 
     async def _write_all(self) -> None:
@@ -205,7 +202,6 @@ class LiveStack:
 
     @property
     def graph(self) -> Graph:
-        """The dependencies among :attr:`entries`."""
         if self._graph is None:
             self._graph = Graph(self.entries)
         return self._graph
@@ -219,7 +215,6 @@ class LiveStack:
         return self._old_all.get(urn, [])
 
     def has_old(self, urn: str) -> bool:
-        """Tell whether the operation began with a resource of that URN."""
         return urn in self._old_all
 
     def new_entry(self, state: ResourceState) -> Entry:
@@ -293,5 +288,4 @@ class LiveStack:
         return any(r.provider == reference and not r.pending_replacement for r in self._fold.resources())
 
     def snapshot(self) -> Snapshot:
-        """The stack as it stands."""
         return self._fold.snapshot()

@@ -92,7 +92,6 @@ class Monitor:
         self._stack_transforms: list[Callback] = []
 
     def close(self) -> None:
-        """Close the connections to the program."""
         self._callbacks.close()
 
     # -- small questions -------------------------------------------------------------------------------

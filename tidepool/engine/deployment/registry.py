@@ -56,7 +56,6 @@ class Registry(Provider):
     # -- for the engine --------------------------------------------------------------------------------
 
     def has(self, reference: str) -> bool:
-        """Tell whether a provider is ready under that reference."""
         return reference in self._ready
 
     async def get(self, reference: str) -> Provider:
@@ -108,7 +107,6 @@ class Registry(Provider):
                 continue  # it is asked to hurry; that it cannot is no reason to stop asking the others
 
     async def close_all(self) -> None:
-        """End all providers."""
         await asyncio.gather(*(p.close() for p in self._all))
 
     @staticmethod

@@ -86,26 +86,21 @@ class Status:
         return True
 
     def raise_fault(self) -> None:
-        """Raise the first fault of the engine, where there was any."""
         if self._fault is not None:
             raise self._fault
 
     # -- telling ---------------------------------------------------------------------------------------
 
     def emit(self, event: Event) -> None:
-        """Tell the display."""
         self._sink(event)
 
     def error(self, message: str, urn: str = "") -> None:
-        """Tell the person of an error."""
         self._diagnose("error", message, urn)
 
     def warn(self, message: str, urn: str = "") -> None:
-        """Warn the person."""
         self._diagnose("warning", message, urn)
 
     def info(self, message: str, urn: str = "") -> None:
-        """Inform the person."""
         self._diagnose("info", message, urn)
 
     def _diagnose(self, severity: Severity, message: str, urn: str) -> None:

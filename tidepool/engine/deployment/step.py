@@ -99,11 +99,9 @@ class Context:
 
     @property
     def options(self) -> Options:
-        """The choices of the person."""
         return self.request.options
 
     async def provider_for(self, state: ResourceState) -> Provider:
-        """Return the provider of a resource."""
         if state.is_provider:
             return self.registry
         return await self.registry.get(state.provider)
@@ -177,7 +175,6 @@ class Step:
 
     @property
     def urn(self) -> str:
-        """The resource's URN."""
         return self.subject.urn
 
     @property

@@ -35,7 +35,6 @@ class MainThread:
             job()
 
     def end(self) -> None:
-        """Let :meth:`serve` return."""
         self._jobs.put(None)
 
     async def run(self, function: Callable[[], T]) -> T:

@@ -88,7 +88,6 @@ class CheckedProgram:
         self._checker = checker
 
     async def run(self, deployment: Deployment) -> None:
-        """Check it, and run it to its end."""
         code, output = await self._check()
         if self._checker.is_missing(code, output):
             raise ProgramFailed(self._checker.missing(), reported=False)
@@ -139,7 +138,6 @@ class InProcessProgram:
         self._debug = debug
 
     async def run(self, deployment: Deployment) -> None:
-        """Run it to its end."""
         loop = asyncio.get_running_loop()
         monitor = deployment.monitor
         engine = LocalEngine(self._log, debug=self._debug)
@@ -177,7 +175,6 @@ class LocalEngine(EngineServicer):
         self._unseen = None if debug else self._messages.DEBUG
 
     def Log(self, request: Any, timeout: float | None = None) -> Any:  # noqa: N802 - the service's name
-        """Take a message."""
         if request.severity != self._unseen:
             self._log(request)
         return self._empty
@@ -236,7 +233,6 @@ class SubprocessProgram:
         self._debug = debug
 
     async def run(self, deployment: Deployment) -> None:
-        """Run it to its end."""
         task = self._task
         described = {
             "debug": self._debug,
@@ -287,7 +283,6 @@ class ClientProgram:
         self._engine_address = engine_address
 
     async def run(self, deployment: Deployment) -> None:
-        """Run it to its end."""
         from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 
         request = language_pb2.RunRequest(

@@ -183,7 +183,6 @@ class PluginRequest:
 
     @property
     def executable(self) -> str:
-        """The name of the plugin's program."""
         return f"pulumi-resource-{self.package}"
 
 

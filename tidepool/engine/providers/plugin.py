@@ -66,7 +66,6 @@ class PluginProvider(Provider):
 
     @property
     def name(self) -> str:
-        """The package."""
         return self._connection.name
 
     async def version(self) -> str:

@@ -47,7 +47,6 @@ class StandingPlugin:
 
     @property
     def is_there(self) -> bool:
-        """True while it runs."""
         return self._process.poll() is None
 
     @property

@@ -152,7 +152,6 @@ class FileBackend:
         return summaries
 
     def exists(self, ref: StackReference) -> bool:
-        """Return whether there is such a stack."""
         return self._store.find(ref) is not None
 
     def create(self, ref: StackReference, secrets_provider: SecretsProvider | None = None) -> None:
@@ -381,7 +380,6 @@ class FileBackend:
         return read_tags(self.layout.tags(ref))
 
     def set_tag(self, ref: StackReference, name: str, value: str) -> None:
-        """Set one tag of the stack."""
         write_tags(self.layout.tags(ref), self.tags(ref) | {name: value})
 
     def remove_tag(self, ref: StackReference, name: str) -> bool:

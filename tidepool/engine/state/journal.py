@@ -75,7 +75,6 @@ class Fold:
         self._repairs = False
 
     def apply(self, record: Record) -> None:
-        """Take one record into account."""
         if isinstance(record, Begin):
             self._pending[record.step] = record.pending
             return
@@ -312,7 +311,6 @@ class Recovered:
 
     @property
     def message(self) -> str:
-        """The message for a person."""
         pending = len(self.snapshot.pending_operations)
         under_way = f"; {pending} steps were under way and are listed as pending" if pending else ""
         return (

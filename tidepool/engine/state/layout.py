@@ -117,17 +117,14 @@ class Layout:
 
     @property
     def bookkeeping(self) -> Path:
-        """The folder that holds everything."""
         return self.root / ".pulumi"
 
     @property
     def meta(self) -> Path:
-        """The file that holds the layout's version."""
         return self.bookkeeping / "meta.yaml"
 
     @property
     def stacks(self) -> Path:
-        """The folder of the projects' folders of stack files."""
         return self.bookkeeping / "stacks"
 
     def checkpoint(self, ref: StackReference) -> Path:
@@ -135,19 +132,15 @@ class Layout:
         return self.stacks / ref.project / f"{ref.name}.json"
 
     def tags(self, ref: StackReference) -> Path:
-        """The stack's tags."""
         return self.stacks / ref.project / f"{ref.name}.pulumi-tags"
 
     def history(self, ref: StackReference) -> Path:
-        """The folder of the stack's past updates."""
         return self.bookkeeping / "history" / ref.project / ref.name
 
     def backups(self, ref: StackReference) -> Path:
-        """The folder of the stack's past checkpoints."""
         return self.bookkeeping / "backups" / ref.project / ref.name
 
     def locks(self, ref: StackReference) -> Path:
-        """The folder of the stack's locks."""
         return self.bookkeeping / "locks" / ORGANIZATION / ref.project / ref.name
 
     def journal(self, ref: StackReference) -> Path:

@@ -50,7 +50,6 @@ class Holder:
 
     @classmethod
     def this_process(cls, now: datetime) -> Holder:
-        """The process that asks."""
         pid = os.getpid()
         ticks = _start_ticks(pid)
         return cls(

@@ -77,7 +77,6 @@ class PassphraseCrypter:
 
     @property
     def provider(self) -> SecretsProvider:
-        """The checkpoint's entry for this crypter."""
         return SecretsProvider(PROVIDER_TYPE, {"salt": self.encryption_salt})
 
     def __repr__(self) -> str:
@@ -174,11 +173,9 @@ class NoSecrets:
         self._reason = reason or f"passphrase must be set with {_WHERE_FROM} environment variables"
 
     def encrypt(self, _plaintext: str, /) -> str:
-        """Always raises SecretsError."""
         raise SecretsError(f"failed to encrypt: {self._reason}")
 
     def decrypt(self, _ciphertext: str, /) -> str:
-        """Always raises SecretsError."""
         raise SecretsError(f"failed to decrypt: {self._reason}")
 
 
@@ -191,7 +188,6 @@ class Blind:
     provider: SecretsProvider | None = None
 
     def encrypt(self, _plaintext: str, /) -> str:
-        """Always raises SecretsError."""
         raise SecretsError("failed to encrypt: the stack was opened without its passphrase")
 
     def decrypt(self, _ciphertext: str, /) -> str:
