@@ -405,17 +405,15 @@ def nearest(word: str, known: Mapping[str, Any] | tuple[str, ...]) -> str | None
     return spelled[found[0]] if found else None
 
 
+_KINDS: Final = {
+    type(None): "null",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "string",
+    list: "array",
+}
+
+
 def _kind(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
+    return _KINDS.get(type(value), "object")

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -28,9 +29,8 @@ from tidepool.engine.values import Properties, Secret
 from tidepool.engine.verbs.workspace import OpenStack
 
 if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment, Result
+    from tidepool.engine.deployment.deployment import Deployment, Result, RunProgram
     from tidepool.engine.deployment.options import Request
-    from tidepool.engine.program.runners import Program, Task
 
 _DEPLOYMENT_KINDS: Final[Mapping[str, Kind]] = {
     "preview": "update",
@@ -135,9 +135,7 @@ class Run:
             durable = Durable(self._state.journal, self._state.encode)
         program = self._program(loader)
         try:
-            deployment = Deployment(
-                self._deployment_request(), display.event, loader.load, program.run, durable
-            )
+            deployment = Deployment(self._deployment_request(), display.event, loader.load, program, durable)
             self._deployment = deployment
             self._task = asyncio.ensure_future(deployment.run())
             try:
@@ -201,34 +199,30 @@ class Run:
             shown_config=self._config.masked,
         )
 
-    def _program(self, loader: PluginLoader) -> Program:
+    def _program(self, loader: PluginLoader) -> RunProgram:
+        from tidepool.engine.program import runners
+
         request, project = self._request, self._stack.project
-        from tidepool.engine.program.runners import Task
-
-        task = Task(project.program, _folder(project.program), self._stack.root, self._stack.world.env)
+        task = runners.Task(
+            project.program, _folder(project.program), self._stack.root, self._stack.world.env
+        )
         if request.client:
-            from tidepool.engine.program.runners import ClientProgram
-
-            return ClientProgram(task, request.client, loader.engine_address)
+            return partial(runners.run_by_client, task, request.client, loader.engine_address)
         python = loader.program_python
-        program = self._native(task, loader, python)
+        debug = request.debug or bool(request.event_log)
+        run: RunProgram
+        if self._in_process and python == Path(sys.executable):
+            run = partial(runners.run_in_process, task, self._main, self._signals, self._log, debug)
+        else:
+            run = partial(runners.run_in_subprocess, task, python, loader.engine_address, debug)
         checker = project.runtime_options.get("typechecker")
         if checker:
             from tidepool.engine.program.checking import Checker
-            from tidepool.engine.program.runners import CheckedProgram
 
-            return CheckedProgram(program, task, Checker.of(checker, python, task.folder, project.file))
-        return program
-
-    def _native(self, task: Task, loader: PluginLoader, python: Path) -> Program:
-        debug = self._request.debug or bool(self._request.event_log)
-        if self._in_process and python == Path(sys.executable):
-            from tidepool.engine.program.runners import InProcessProgram
-
-            return InProcessProgram(task, self._main, self._signals, self._log, debug=debug)
-        from tidepool.engine.program.runners import SubprocessProgram
-
-        return SubprocessProgram(task, python, loader.engine_address, debug=debug)
+            return partial(
+                runners.run_checked, run, task, Checker.of(checker, python, task.folder, project.file)
+            )
+        return run
 
     def _log(self, request: Any) -> None:
         """A message of the program or of a provider; on any thread."""

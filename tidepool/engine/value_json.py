@@ -13,6 +13,7 @@ import binascii
 import math
 import struct
 from collections.abc import Callable, Mapping
+from operator import is_
 from typing import Any, Final, TypeAlias
 
 from tidepool.engine import json_text
@@ -61,16 +62,7 @@ def decode_value(raw: Any, decrypt: Decrypt) -> Value:
     if kind is dict:
         return _decode_signed(raw, decrypt) if SIGNATURE_KEY in raw else decode_properties(raw, decrypt)
     if kind is list:
-        changed: list[Value] | None = None
-        for i, item in enumerate(raw):
-            if item.__class__ in _ATOMS and item != UNKNOWN_STRING:
-                continue
-            value = decode_value(item, decrypt)
-            if value is not item:
-                if changed is None:
-                    changed = list(raw)
-                changed[i] = value
-        return raw if changed is None else changed
+        return _unless_equal(raw, [decode_value(item, decrypt) for item in raw])
     if kind is int and not -_EXACT <= raw <= _EXACT:
         # All numbers are float64; an integer that is not exactly one would never equal what comes from
         # a program, and so look changed for ever.
@@ -97,6 +89,11 @@ def decode_properties(raw: dict[str, Any], decrypt: Decrypt) -> Properties:
     return raw if changed is None else changed
 
 
+def _unless_equal(items: list[Any], converted: list[Any]) -> list[Any]:
+    """``converted``, or ``items`` itself where none of them was changed."""
+    return items if all(map(is_, items, converted)) else converted
+
+
 def encode_value(value: Value, encrypt: Encrypt) -> Any:
     """The JSON value that stands for ``value``."""
     kind = value.__class__
@@ -111,14 +108,7 @@ def encode_value(value: Value, encrypt: Encrypt) -> Any:
     if kind is dict:
         return encode_properties(value, encrypt)
     if kind is list:
-        changed: list[Any] | None = None
-        for i, item in enumerate(value):
-            encoded = encode_value(item, encrypt)
-            if encoded is not item:
-                if changed is None:
-                    changed = list(value)
-                changed[i] = encoded
-        return value if changed is None else changed
+        return _unless_equal(value, [encode_value(item, encrypt) for item in value])
     return _encode_special(value, encrypt)
 
 

@@ -10,11 +10,7 @@ from tidepool.engine.deployment.diffing import with_engine_diff
 from tidepool.engine.deployment.live import Entry
 from tidepool.engine.deployment.step import SUCCESS, Answer, Context, Outcome, Step, mark_secrets, now
 from tidepool.engine.events import Op, PropertyDiff, StepMetadata
-from tidepool.engine.providers.contract import (
-    DiffResult,
-    Existing,
-    InitializationFailed,
-)
+from tidepool.engine.providers.contract import DiffResult, Existing, InitializationFailed
 from tidepool.engine.state.references import repaired, without_empty
 from tidepool.engine.value_json import UNKNOWN_STRING
 from tidepool.engine.values import equal
@@ -24,6 +20,7 @@ class ReadStep(Step):
     """A resource that the program does not own is looked up."""
 
     pending = "reading"
+    new: Entry
 
     def __init__(self, old: Entry | None, new: Entry, answer: Answer, *, replacing: bool = False) -> None:
         super().__init__(old, new, answer)
@@ -34,14 +31,9 @@ class ReadStep(Step):
     @property
     def counts(self) -> bool:
         """True where the read found anything new: one that did not is not worth a line in the summary."""
-        return (
-            self.old is not None
-            and self.new is not None
-            and not equal(self.old.state.outputs, self.new.state.outputs)
-        )
+        return self.old is not None and not equal(self.old.state.outputs, self.new.state.outputs)
 
     async def apply(self, context: Context) -> Outcome:
-        assert self.new
         state = self.new.state
         outcome = SUCCESS
         if state.id == UNKNOWN_STRING:
@@ -51,14 +43,13 @@ class ReadStep(Step):
             try:
                 sought = Existing(state.id, state.inputs, state.inputs)
                 found = await provider.read(state.urn, sought, state.custom_timeouts.read_s)
-                id, outputs = found.id, found.outputs
             except InitializationFailed as failed:
-                id, outputs = failed.id, failed.outputs
+                found = failed.found
                 self.new.change(init_errors=failed.reasons)
                 outcome = Outcome(failed, partial=True)
-            if outputs is None or (not id and not outputs):
+            if found.outputs is None or (not found.id and not found.outputs):
                 return Outcome(LookupError(f"resource '{state.id}' does not exist"))
-            self.new.change(outputs=outputs, id=id or state.id)
+            self.new.change(outputs=found.outputs, id=found.id or state.id)
         mark_secrets(self.new)
         if self.old is not None:
             old = self.old.state
@@ -69,7 +60,6 @@ class ReadStep(Step):
         return outcome
 
     async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
-        assert self.new
         if not outcome.took_effect:
             await super().end(context, number, outcome)
         elif self.replacing and self.old is not None:
@@ -86,6 +76,7 @@ class ImportStep(Step):
     """
 
     pending = "importing"
+    new: Entry
 
     def __init__(self, old: Entry | None, new: Entry, answer: Answer) -> None:
         super().__init__(old, new, answer)
@@ -94,31 +85,23 @@ class ImportStep(Step):
 
     def metadata(self) -> StepMetadata:
         # What was read stands for what was there before: so a display shows no difference.
-        assert self.new
         state = self.new.state
         return replace(super().metadata(), old=state if state.id else None)
 
     async def apply(self, context: Context) -> Outcome:
-        assert self.new
         state = self.new.state
         provider = await context.provider_for(state)
         try:
             sought = Existing(state.import_id, {}, {})
             found = await provider.read(state.urn, sought, state.custom_timeouts.read_s)
-            id, inputs, outputs, refreshes = (
-                found.id,
-                found.inputs,
-                found.outputs,
-                found.refresh_before_update,
-            )
         except InitializationFailed as failed:
             # It is there, and is known to be unwell: the update that follows tries to mend it.
-            id, inputs, outputs, refreshes = failed.id, failed.inputs, failed.outputs, False
+            found = failed.found
             self.new.change(init_errors=failed.reasons)
         # Without an id, but with inputs, answers a provider that a preview cannot configure yet.
-        if outputs is None or (not id and inputs is None):
+        if found.outputs is None or (not found.id and found.inputs is None):
             return Outcome(LookupError(f"resource '{state.import_id}' does not exist"))
-        if inputs is None:
+        if found.inputs is None:
             package = state.type.split(":", 1)[0]
             return Outcome(
                 LookupError(
@@ -127,10 +110,10 @@ class ImportStep(Step):
             )
         moment = now()
         self.new.change(
-            id=id or state.import_id,
-            inputs=inputs,
-            outputs=outputs,
-            refresh_before_update=refreshes,
+            id=found.id or state.import_id,
+            inputs=found.inputs,
+            outputs=found.outputs,
+            refresh_before_update=found.refresh_before_update,
             created=moment,
             modified=moment,
         )
@@ -140,7 +123,6 @@ class ImportStep(Step):
         return SUCCESS
 
     async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
-        assert self.new
         if not outcome.took_effect:
             await super().end(context, number, outcome)
             return
@@ -164,6 +146,7 @@ class RefreshStep(Step):
 
     op = Op.REFRESH
     logical = False
+    old: Entry
 
     def __init__(self, old: Entry, *, in_program: bool = False) -> None:
         super().__init__(old, old)
@@ -177,7 +160,6 @@ class RefreshStep(Step):
 
     @property
     def subject(self) -> Entry:
-        assert self.old
         return self.old
 
     @property
@@ -196,7 +178,6 @@ class RefreshStep(Step):
         return replace(metadata, op=Op.REFRESH, old=self.before)
 
     async def apply(self, context: Context) -> Outcome:
-        assert self.old
         before = self.before
         if not before.custom or before.is_provider or before.pending_replacement:
             # As the CLI has it: nobody looked, and where the state is recorded anew that counts as a change.
@@ -207,16 +188,15 @@ class RefreshStep(Step):
         try:
             known = Existing(before.id, before.inputs, before.outputs)
             found = await provider.read(before.urn, known, before.custom_timeouts.read_s)
-            id, inputs, outputs = found.id, found.inputs, found.outputs
         except InitializationFailed as failed:
-            id, inputs, outputs, reasons = failed.id, failed.inputs, failed.outputs, failed.reasons
+            found, reasons = failed.found, failed.reasons
             listed = "\n* ".join(reasons)
             context.status.warn(f"Refreshed resource is in an unhealthy state:\n* {listed}", before.urn)
-        if not id or outputs is None:
+        if not found.id or found.outputs is None:
             self.new = None
             return SUCCESS
-        inputs = before.inputs if inputs is None else inputs
-        after = self.old.change(id=id, inputs=inputs, outputs=outputs, init_errors=reasons)
+        inputs = before.inputs if found.inputs is None else found.inputs
+        after = self.old.change(id=found.id, inputs=inputs, outputs=found.outputs, init_errors=reasons)
         if not equal(after.inputs, before.inputs) or not equal(after.outputs, before.outputs):
             self.old.change(modified=now())
         marked = mark_secrets(self.old)  # after the comparison above, as in the CLI; nor does a diff see it
@@ -234,7 +214,6 @@ class RefreshStep(Step):
     async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
         if not self.in_program or outcome.error is not None:
             return
-        assert self.old
         if self.gone:
             await take_up(context, [self.old])
         else:

@@ -151,7 +151,7 @@ class Step:
     diffs: tuple[str, ...] = ()
     detailed_diff: Mapping[str, PropertyDiff] | None = None
 
-    def __init__(self, old: Entry | None, new: Entry | None, answer: Answer = None) -> None:
+    def __init__(self, old: Entry | None, new: Entry | None = None, answer: Answer = None) -> None:
         self.old = old
         self.new = new
         self.answer = answer

@@ -40,6 +40,7 @@ class CreateStep(Step):
     """
 
     pending = "creating"
+    new: Entry
 
     def __init__(
         self,
@@ -59,7 +60,6 @@ class CreateStep(Step):
         self._explain(diff)
 
     async def apply(self, context: Context) -> Outcome:
-        assert self.new
         hooks = context.hooks
         await hooks.run("BeforeCreate", None, self.new.state)
         outcome = SUCCESS
@@ -67,15 +67,14 @@ class CreateStep(Step):
         if self.new.state.custom:
             provider = await context.provider_for(self.new.state)
 
-            async def create() -> CreateResult:
-                assert self.new
-                state = self.new.state
-                return await provider.create(
-                    state.urn, state.inputs, state.custom_timeouts.create_s, context.options.preview
-                )
-
+            state, preview = self.new.state, context.options.preview
             try:
-                created = await hooks.with_retries("create", None, self.new.state, create)
+                created = await hooks.with_retries(
+                    "create",
+                    None,
+                    state,
+                    lambda: provider.create(state.urn, state.inputs, state.custom_timeouts.create_s, preview),
+                )
             except InitializationFailed as failed:
                 created = CreateResult(failed.id, failed.outputs)
                 self.new.change(init_errors=failed.reasons)
@@ -100,7 +99,6 @@ class CreateStep(Step):
         return outcome
 
     async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
-        assert self.new
         if not outcome.took_effect:
             await super().end(context, number, outcome)
             return
@@ -135,19 +133,19 @@ class UpdateStep(Step):
 
     op = Op.UPDATE
     pending = "updating"
+    old: Entry
+    new: Entry
 
     def __init__(self, old: Entry, new: Entry, answer: Answer, diff: DiffResult) -> None:
         super().__init__(old, new, answer)
         self._explain(diff)
 
     async def begin(self, context: Context) -> int | None:
-        assert self.old and self.new
         old = self.old.state
         self.new.change(id=old.id, created=old.created, modified=old.modified)
         return await super().begin(context)
 
     async def apply(self, context: Context) -> Outcome:
-        assert self.old and self.new
         old = self.old.state
         hooks = context.hooks
         self.new.change(id=old.id, created=old.created, modified=old.modified)
@@ -157,7 +155,6 @@ class UpdateStep(Step):
             provider = await context.provider_for(self.new.state)
 
             async def update() -> UpdateResult:
-                assert self.new
                 new = self.new.state
                 return await provider.update(
                     new.urn,
@@ -188,7 +185,6 @@ class UpdateStep(Step):
         return outcome
 
     async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
-        assert self.new
         if outcome.took_effect:
             await context.live.end(number, puts=[self.new])
         else:
@@ -203,6 +199,8 @@ class SameStep(Step):
     """
 
     op = Op.SAME
+    old: Entry
+    new: Entry
 
     def __init__(
         self,
@@ -218,7 +216,6 @@ class SameStep(Step):
         self.untargeted = untargeted
 
     async def apply(self, context: Context) -> Outcome:
-        assert self.old and self.new
         old = self.old.state
         new = self.new.change(id=old.id, outputs=old.outputs)
         if new.is_provider and not self.skipped_create and not self.untargeted:
@@ -230,7 +227,6 @@ class SameStep(Step):
         return SUCCESS
 
     async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
-        assert self.old and self.new
         if self.skipped_create or not outcome.took_effect:
             return
         if self.old.state == self.new.state:
@@ -279,9 +275,10 @@ class DeleteStep(Step):
     """
 
     pending = "deleting"
+    old: Entry
 
     def __init__(self, old: Entry, *, replacing: bool = False, before_create: bool = False) -> None:
-        super().__init__(old, None)
+        super().__init__(old)
         self.replacing = replacing
         self.before_create = before_create
         self.logical = not replacing
@@ -291,7 +288,6 @@ class DeleteStep(Step):
             self.op = Op.DELETE_REPLACED if replacing else Op.DELETE
 
     async def apply(self, context: Context) -> Outcome:
-        assert self.old
         state = self.old.state
         hooks = context.hooks
         await hooks.run("BeforeDelete", state, None)
@@ -324,7 +320,6 @@ class DeleteStep(Step):
         return SUCCESS
 
     async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
-        assert self.old
         if not outcome.took_effect:
             await super().end(context, number, outcome)
         elif self.before_create:
@@ -338,9 +333,7 @@ class RemovePendingReplaceStep(Step):
 
     op = Op.REMOVE_PENDING_REPLACE
     logical = False
-
-    def __init__(self, old: Entry) -> None:
-        super().__init__(old, None)
+    old: Entry
 
     @property
     def internal(self) -> bool:
@@ -350,5 +343,4 @@ class RemovePendingReplaceStep(Step):
         return SUCCESS
 
     async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
-        assert self.old
         await context.live.end(None, drops=[self.old])

@@ -1,4 +1,7 @@
-"""The ways to run a program: in the engine's process, in one of its own, or where an Automation API caller has it."""
+"""The ways to run a program: in the engine's process, in one of its own, or where an Automation API caller has it.
+
+Each runs it to its end, and raises ProgramFailed where that is an error; cancelling the coroutine ends the program.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn
 
 import tidepool.engine
 from tidepool.engine import rpc
-from tidepool.engine.deployment.deployment import Deployment
+from tidepool.engine.deployment.deployment import Deployment, RunProgram
 from tidepool.engine.deployment.status import ProgramFailed
 from tidepool.engine.events import Diagnostic, Severity
 from tidepool.engine.program import host
@@ -35,18 +38,6 @@ class Task:
     folder: Path
     root: Path
     env: Mapping[str, str]
-
-
-class Program(Protocol):
-    """Something that runs a program against the monitor of an operation."""
-
-    async def run(self, deployment: Deployment) -> None:
-        """Run it to its end; cancelling the coroutine ends it.
-
-        Raises:
-            ProgramFailed: where it ends with an error.
-        """
-        ...
 
 
 def settings(deployment: Deployment, task: Task) -> dict[str, Any]:
@@ -79,91 +70,70 @@ def failure(code: int) -> str:
     return f"an unhandled error occurred: program exited with non-zero exit code: {code}"
 
 
-class CheckedProgram:
-    """A program that is only run where ``checker`` finds nothing wrong with it."""
-
-    def __init__(self, program: Program, task: Task, checker: Checker) -> None:
-        self._program = program
-        self._task = task
-        self._checker = checker
-
-    async def run(self, deployment: Deployment) -> None:
-        code, output = await self._check()
-        if self._checker.is_missing(code, output):
-            raise ProgramFailed(self._checker.missing(), reported=False)
-        for line in output.splitlines():
-            deployment.emit(Diagnostic("info", f"{line}\n", stream_id=STREAMS["info"]))
-        if code:
-            raise ProgramFailed(self._checker.failed(code, output), reported=False)
-        await self._program.run(deployment)
-
-    async def _check(self) -> tuple[int, str]:
-        process = await asyncio.create_subprocess_exec(
-            *self._checker.command, env=dict(self._task.env), cwd=self._task.folder, stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-        try:
-            output, _ = await process.communicate()
-        except asyncio.CancelledError:
-            process.kill()
-            await process.wait()
-            raise
-        return process.returncode or 0, output.decode(errors="replace")
+async def run_checked(run: RunProgram, task: Task, checker: Checker, deployment: Deployment) -> None:
+    """Run a program where ``checker`` finds nothing wrong with it."""
+    process = await asyncio.create_subprocess_exec(
+        *checker.command, env=dict(task.env), cwd=task.folder, stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    try:
+        written, _ = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    code, output = process.returncode or 0, written.decode(errors="replace")
+    if checker.is_missing(code, output):
+        raise ProgramFailed(checker.missing(), reported=False)
+    for line in output.splitlines():
+        deployment.emit(Diagnostic("info", f"{line}\n", stream_id=STREAMS["info"]))
+    if code:
+        raise ProgramFailed(checker.failed(code, output), reported=False)
+    await run(deployment)
 
 
 _ENGINE_FOLDER: Final = str(Path(tidepool.engine.__file__).parent)
 
 
-class InProcessProgram:
-    """Runs the program on the main thread. For one program in a process: modules stay imported.
+async def run_in_process(
+    task: Task,
+    main: MainThread,
+    interrupts: Interrupts,
+    log: Callable[[Any], None],
+    debug: bool,
+    deployment: Deployment,
+) -> None:
+    """Run the program on the main thread. For one program in a process: modules stay imported.
 
     The process must be the engine's own: its working folder, environment, standard output and standard
-    error are the program's while it runs.
+    error are the program's while it runs. ``log`` takes the ``engine_pb2.LogRequest`` that the SDK sends,
+    debugging ones if ``debug``; on any thread.
     """
+    loop = asyncio.get_running_loop()
+    monitor = deployment.monitor
+    engine = LocalEngine(log, debug=debug)
 
-    def __init__(
-        self,
-        task: Task,
-        main: MainThread,
-        interrupts: Interrupts,
-        log: Callable[[Any], None],
-        *,
-        debug: bool = False,
-    ) -> None:
-        """``log`` takes the ``engine_pb2.LogRequest`` that the SDK sends, debugging ones if ``debug``; on any thread."""
-        self._task = task
-        self._main = main
-        self._interrupts = interrupts
-        self._log = log
-        self._debug = debug
+    def say(severity: Severity, line: str) -> None:
+        event = Diagnostic(severity, line, stream_id=STREAMS[severity])
+        loop.call_soon_threadsafe(deployment.emit, event)
 
-    async def run(self, deployment: Deployment) -> None:
-        loop = asyncio.get_running_loop()
-        monitor = deployment.monitor
-        engine = LocalEngine(self._log, debug=self._debug)
-        task = self._task
+    def execute() -> int:
+        os.environ.update(environment(deployment))
+        os.chdir(task.folder)
+        out, err = captured(1, lambda t: say("info", t)), captured(2, lambda t: say("info#err", t))
+        with out, err, interrupts.shared():
+            return host.run(
+                str(task.path),
+                settings={**settings(deployment, task), "monitor": monitor, "engine": engine},
+                config=deployment.request.program_config,
+                secret_keys=deployment.request.secret_config_keys,
+                hidden=[_ENGINE_FOLDER],
+                debug=debug,
+            )
 
-        def say(severity: Severity, line: str) -> None:
-            event = Diagnostic(severity, line, stream_id=STREAMS[severity])
-            loop.call_soon_threadsafe(deployment.emit, event)
-
-        def execute() -> int:
-            os.environ.update(environment(deployment))
-            os.chdir(task.folder)
-            out, err = captured(1, lambda t: say("info", t)), captured(2, lambda t: say("info#err", t))
-            with out, err, self._interrupts.shared():
-                return host.run(
-                    str(task.path),
-                    settings={**settings(deployment, task), "monitor": monitor, "engine": engine},
-                    config=deployment.request.program_config,
-                    secret_keys=deployment.request.secret_config_keys,
-                    hidden=[_ENGINE_FOLDER],
-                    debug=self._debug,
-                )
-
-        code = await self._main.run(execute)
-        if code:
-            raise ProgramFailed(failure(code), reported=code == host.REPORTED)
+    code = await main.run(execute)
+    if code:
+        raise ProgramFailed(failure(code), reported=code == host.REPORTED)
 
 
 class LocalEngine(EngineServicer):
@@ -223,87 +193,73 @@ def captured(fd: int, say: Callable[[str], None]) -> Iterator[None]:
 _GRACE_S = 5.0
 
 
-class SubprocessProgram:
-    """Runs the program with ``python``, against a monitor on a port."""
-
-    def __init__(self, task: Task, python: Path, engine_address: str, *, debug: bool) -> None:
-        self._task = task
-        self._python = python
-        self._engine_address = engine_address
-        self._debug = debug
-
-    async def run(self, deployment: Deployment) -> None:
-        task = self._task
-        described = {
-            "debug": self._debug,
-            "program": str(task.path),
-            "folder": str(task.folder),
-            "settings": {
-                **settings(deployment, task),
-                "monitor": deployment.monitor_address,
-                "engine": self._engine_address,
-            },
-        }
-        env = {**task.env, **environment(deployment), "TIDEPOOL_PROGRAM": json.dumps(described)}
-        process = await asyncio.create_subprocess_exec(
-            str(self._python),
-            "-u",
-            host.__file__,
-            env=env,
-            cwd=task.folder,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            # An interrupt of the terminal is the engine's to give: the program may have to finish first.
-            start_new_session=True,
+async def run_in_subprocess(
+    task: Task, python: Path, engine_address: str, debug: bool, deployment: Deployment
+) -> None:
+    """Run the program with ``python``, against a monitor on a port."""
+    described = {
+        "debug": debug,
+        "program": str(task.path),
+        "folder": str(task.folder),
+        "settings": {
+            **settings(deployment, task),
+            "monitor": deployment.monitor_address,
+            "engine": engine_address,
+        },
+    }
+    env = {**task.env, **environment(deployment), "TIDEPOOL_PROGRAM": json.dumps(described)}
+    process = await asyncio.create_subprocess_exec(
+        str(python),
+        "-u",
+        host.__file__,
+        env=env,
+        cwd=task.folder,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        # An interrupt of the terminal is the engine's to give: the program may have to finish first.
+        start_new_session=True,
+    )
+    try:
+        await asyncio.gather(
+            _pump(process.stdout, "info", deployment), _pump(process.stderr, "info#err", deployment)
         )
+        code = await process.wait()
+    except asyncio.CancelledError:
+        process.terminate()
         try:
-            await asyncio.gather(
-                _pump(process.stdout, "info", deployment), _pump(process.stderr, "info#err", deployment)
-            )
-            code = await process.wait()
-        except asyncio.CancelledError:
-            process.terminate()
-            try:
-                await asyncio.wait_for(process.wait(), _GRACE_S)
-            except TimeoutError:
-                process.kill()
-                await process.wait()
-            raise
-        if code:
-            raise ProgramFailed(failure(code), reported=code == host.REPORTED)
+            await asyncio.wait_for(process.wait(), _GRACE_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+        raise
+    if code:
+        raise ProgramFailed(failure(code), reported=code == host.REPORTED)
 
 
-class ClientProgram:
-    """Asks the language runtime at ``address`` to run its program."""
+async def run_by_client(task: Task, address: str, engine_address: str, deployment: Deployment) -> None:
+    """Ask the language runtime at ``address`` to run its program."""
+    from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 
-    def __init__(self, task: Task, address: str, engine_address: str) -> None:
-        self._task = task
-        self._address = address
-        self._engine_address = engine_address
-
-    async def run(self, deployment: Deployment) -> None:
-        from pulumi.runtime.proto import language_pb2, language_pb2_grpc
-
-        request = language_pb2.RunRequest(
-            **deployment.request.described(),
-            pwd=str(self._task.folder),
-            program=str(self._task.path),
-            args=[self._engine_address],
-            monitor_address=deployment.monitor_address,
-        )
-        with rpc.open_channel(self._address) as channel:
-            stub = language_pb2_grpc.LanguageRuntimeStub(channel)
-            try:
-                response = await rpc.call(stub.Run, request)
-            except rpc.Failure as failure:
-                raise ProgramFailed(
-                    f"the language runtime at {self._address} failed: {failure.text}", reported=False
-                ) from failure
-        if response.bail:
-            raise ProgramFailed("run bailed", reported=True)
-        if response.error:
-            raise ProgramFailed(f"an unhandled error occurred: {response.error}", reported=False)
+    request = language_pb2.RunRequest(
+        **deployment.request.described(),
+        pwd=str(task.folder),
+        program=str(task.path),
+        args=[engine_address],
+        monitor_address=deployment.monitor_address,
+    )
+    with rpc.open_channel(address) as channel:
+        stub = language_pb2_grpc.LanguageRuntimeStub(channel)
+        try:
+            response = await rpc.call(stub.Run, request)
+        except rpc.Failure as failure:
+            raise ProgramFailed(
+                f"the language runtime at {address} failed: {failure.text}", reported=False
+            ) from failure
+    if response.bail:
+        raise ProgramFailed("run bailed", reported=True)
+    if response.error:
+        raise ProgramFailed(f"an unhandled error occurred: {response.error}", reported=False)
 
 
 async def _pump(stream: asyncio.StreamReader | None, severity: Severity, deployment: Deployment) -> None:

@@ -81,16 +81,10 @@ class Connection:
         on_log: LogSink,
         start_deadline_s: float = START_DEADLINE_S,
     ) -> Connection:
-        """Start the plugin and greet it.
+        """Start the plugin of the package ``name``, as :meth:`PluginProcess.start` does, and greet it.
 
-        Args:
-            name: the package.
-            command: how it is started.
-            cwd: where it runs: the program's folder.
-            environ: its environment, to which the command adds.
-            engine_address: where it sends its log messages.
-            on_log: is given each line that it writes to stdout or stderr.
-            start_deadline_s: how long it may take until it tells its port.
+        It runs in the program's folder; the command adds to ``environ``, and ``engine_address`` is where it sends
+        its log messages.
 
         Raises:
             PluginStartError: when its process does not come up.

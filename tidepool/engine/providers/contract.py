@@ -57,6 +57,11 @@ class InitializationFailed(ProviderError):
         self.inputs = inputs
         self.reasons = reasons
 
+    @property
+    def found(self) -> ReadResult:
+        """The resource as it is."""
+        return ReadResult(self.id, self.inputs, self.outputs)
+
 
 def _listed(reasons: tuple[str, ...]) -> str:
     """Several reasons as the Pulumi CLI lists them."""

@@ -237,10 +237,7 @@ class FileBackend:
     def read(self, ref: StackReference) -> RawCheckpoint | None:
         """The stack's file with its secrets still encrypted; None where nothing was ever deployed.
 
-        Raises:
-            NoSuchStack: when there is no such stack.
-            CheckpointDamaged: when its file is damaged; says which backup is usable.
-            UnsupportedCheckpoint: when it needs what this engine does not support.
+        Errors as :meth:`CheckpointStore.read`; that of damage says which backup is usable.
         """
         return self._store.read(ref)
 

@@ -125,18 +125,14 @@ def encode_record(record: Record, encode: Encode) -> dict[str, Any]:
     if isinstance(record, Begin):
         resource = encode(record.pending.resource)
         return {"step": record.step, "begin": record.pending.type, "resource": resource}
-    fields: dict[str, Any] = {"step": record.step}
-    if record.puts:
-        fields["puts"] = [[n, encode(s)] for n, s in record.puts]
-    if record.amends:
-        fields["amends"] = [[n, encode(s)] for n, s in record.amends]
-    if record.keeps:
-        fields["keeps"] = list(record.keeps)
-    if record.drops:
-        fields["drops"] = list(record.drops)
-    if record.repairs:
-        fields["mends"] = True
-    return fields
+    fields = {
+        "puts": [[n, encode(s)] for n, s in record.puts],
+        "amends": [[n, encode(s)] for n, s in record.amends],
+        "keeps": record.keeps,
+        "drops": record.drops,
+        "mends": record.repairs,
+    }
+    return {"step": record.step, **{key: value for key, value in fields.items() if value}}
 
 
 def decode_record(fields: Mapping[str, Any], decode: Decode) -> Record:
