@@ -105,7 +105,7 @@ def _reset(path: Path, old: Value, new: Value, old_secret: bool, new_secret: boo
     has = new.get(first, _MISSING) if isinstance(new, dict) else _MISSING
     if not rest:
         if had is _MISSING:
-            return (_without(new, first), True) if has is not _MISSING else (new, True)
+            return ({k: v for k, v in new.items() if k != first} if has is not _MISSING else new), True
         if not isinstance(new, dict):
             return new, False
         return {**new, first: taken(had)}, True
@@ -146,10 +146,6 @@ def _reset_all(rest: Path, old: Value, new: Value, old_secret: bool, new_secret:
                 return new, False
         return items, len(old) == len(new)
     return new, False
-
-
-def _without(value: Properties, key: str) -> Properties:
-    return {k: v for k, v in value.items() if k != key}
 
 
 def _quoted(text: str, rest: str) -> tuple[str, str]:

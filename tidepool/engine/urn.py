@@ -66,9 +66,3 @@ def type_of(urn: str) -> str:
 def qualified_type_of(urn: str) -> str:
     """The resource's type with its parents' types before it."""
     return parse(urn).qualified_type
-
-
-def renamed(urn: str, stack: str, project: str) -> str:
-    """``urn`` moved to another stack and project."""
-    p = parse(urn)
-    return f"{_PREFIX}{stack}::{project}::{p.qualified_type}::{p.name}"

@@ -147,7 +147,7 @@ class Deployment:
                 return
         elif self.request.base.pending_operations and not options.preview:
             limits.warn_of_pending(self._context, self.request.base.pending_operations)
-        limits.require_known(self._context, options.replace)
+        limits.refuse_unknown(self._context, limits.unknown(self._context, options.replace))
         if options.kind == "update" or options.run_program:
             await self._with_program()
         else:
@@ -210,9 +210,7 @@ class Deployment:
             await refresh(self._context, self._executor, only_unseen=True)
         else:
             await Deletion(self._context, self._executor, self._replacement).run()
-        if unknown:
-            limits.report_unknown(self._context, unknown)
-            raise Stopped
+        limits.refuse_unknown(self._context, unknown)
 
     def _has_failed(self) -> bool:
         return self._status.failed or self._executor.failed or self._context.hooks.failed

@@ -356,7 +356,7 @@ class Registrar:
         step = self._executor.answered.pop(urn, None)
         if step is None:
             raise GoalError(f"cannot complete a resource '{urn}' whose registration isn't pending", urn)
-        if isinstance(step, SameStep) and step.skipped_create:
+        if step.skipped_create:
             return
         assert step.new is not None
         before = step.new.state.outputs

@@ -29,18 +29,6 @@ def refuse_impossible(context: Context) -> None:
                 raise EngineError(f"no resource named '{urn}' found")
 
 
-def require_known(context: Context, targets: Targets) -> None:
-    """Report targets that the stack does not have.
-
-    Raises:
-        Stopped: where there are any.
-    """
-    missing = [u for u in sorted(targets.literals) if not context.live.has_old(u)]
-    if missing:
-        report_unknown(context, missing)
-        raise Stopped
-
-
 def unknown(context: Context, targets: Targets) -> list[str]:
     """Targets that neither the stack nor the program has."""
     return [
@@ -48,11 +36,17 @@ def unknown(context: Context, targets: Targets) -> list[str]:
     ]
 
 
-def report_unknown(context: Context, targets: list[str]) -> None:
-    """Tell the person of them."""
+def refuse_unknown(context: Context, targets: list[str]) -> None:
+    """Report such targets.
+
+    Raises:
+        Stopped: where there are any.
+    """
     for urn in targets:
         hint = "" if "$" in urn else " Did you forget to escape $ in your shell?"
         context.status.error(f"Target '{urn}' could not be found in the stack.{hint}")
+    if targets:
+        raise Stopped
 
 
 def warn_of_pending(context: Context, pending: Sequence[PendingOperation]) -> None:
@@ -172,7 +166,7 @@ class Limits:
         if not options.targets and not options.replace:
             return steps
         for step in steps:
-            if step.new is None or (isinstance(step, SameStep) and step.skipped_create):
+            if step.new is None or step.skipped_create:
                 continue
             for urn in sorted(step.new.state.all_dependencies() & self._books.skipped_creates):
                 self._status.error(

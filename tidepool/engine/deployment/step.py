@@ -146,6 +146,8 @@ class Step:
     op: Op
     #: Whether the step is one that the program asked for, not a part of a larger one.
     logical: bool = True
+    #: Whether the resource is not there and is not to be made in this operation.
+    skipped_create: bool = False
     pending: OperationType | None = None
     keys: tuple[str, ...] = ()
     diffs: tuple[str, ...] = ()
@@ -205,8 +207,8 @@ class Step:
         return await context.live.begin(self.pending, self.subject.state)
 
     async def apply(self, context: Context) -> Outcome:
-        """Do it."""
-        raise NotImplementedError
+        """Do it; this one only says that something is so."""
+        return SUCCESS
 
     async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
         """Record what it came to."""
@@ -216,7 +218,7 @@ class Step:
     def respond(self, result: Literal["success", "failed", "skipped"]) -> None:
         """Answer the registration that asked for the step."""
         if self.answer is not None and not self.answer.done():
-            self.answer.set_result(Registered(self.subject.state, result))
+            self.answer.set_result(Registered(self.subject.state, result, unknown=self.skipped_create))
 
 
 def is_default_provider(urn: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from operator import attrgetter
-from typing import Final, Literal
+from typing import Final
 
 from tidepool.engine.deployment.live import Entry
 from tidepool.engine.deployment.step import (
@@ -13,7 +13,6 @@ from tidepool.engine.deployment.step import (
     Answer,
     Context,
     Outcome,
-    Registered,
     Step,
     mark_secrets,
     now,
@@ -124,9 +123,6 @@ class ReplaceStep(Step):
         self.keys = keys
         self._explain(diff)
 
-    async def apply(self, context: Context) -> Outcome:
-        return SUCCESS
-
 
 class UpdateStep(Step):
     """A resource is changed in place."""
@@ -148,25 +144,22 @@ class UpdateStep(Step):
     async def apply(self, context: Context) -> Outcome:
         old = self.old.state
         hooks = context.hooks
-        self.new.change(id=old.id, created=old.created, modified=old.modified)
         await hooks.run("BeforeUpdate", old, self.new.state)
         outcome = SUCCESS
         if self.new.state.custom:
             provider = await context.provider_for(self.new.state)
 
-            async def update() -> UpdateResult:
-                new = self.new.state
-                return await provider.update(
-                    new.urn,
-                    Existing(old.id, old.inputs, old.outputs),
-                    new.inputs,
-                    new.custom_timeouts.update_s,
-                    new.ignore_changes,
-                    context.options.preview,
-                )
-
+            new, existing = self.new.state, Existing(old.id, old.inputs, old.outputs)
+            timeout_s, preview = new.custom_timeouts.update_s, context.options.preview
             try:
-                updated = await hooks.with_retries("update", old, self.new.state, update)
+                updated = await hooks.with_retries(
+                    "update",
+                    old,
+                    new,
+                    lambda: provider.update(
+                        new.urn, existing, new.inputs, timeout_s, new.ignore_changes, preview
+                    ),
+                )
             except InitializationFailed as failed:
                 # What exists was not made with the new inputs: the old ones are kept, with the new outputs.
                 updated = UpdateResult(failed.outputs)
@@ -194,8 +187,7 @@ class UpdateStep(Step):
 class SameStep(Step):
     """Nothing changes, but for what does not concern the provider.
 
-    ``skipped_create`` says that the resource is not there and is not to be made in this operation;
-    ``untargeted`` that nobody looked whether it changed.
+    ``untargeted`` says that nobody looked whether it changed.
     """
 
     op = Op.SAME
@@ -235,10 +227,6 @@ class SameStep(Step):
             # Where only the place in the program differs, nothing is lost if it is not on disk yet.
             durable = not unchanged(self.old.state, self.new.state)
             await context.live.end(None, puts=[self.new], durable=durable)
-
-    def respond(self, result: Literal["success", "failed", "skipped"]) -> None:
-        if self.answer is not None and not self.answer.done():
-            self.answer.set_result(Registered(self.subject.state, result, unknown=self.skipped_create))
 
 
 _COMPARED: Final = attrgetter(
@@ -306,12 +294,14 @@ class DeleteStep(Step):
         if state.custom and not leave and not context.options.preview:
             provider = await context.provider_for(state)
 
-            async def delete() -> None:
-                existing = Existing(state.id, state.inputs, state.outputs)
-                await provider.delete(state.urn, existing, state.custom_timeouts.delete_s)
-
+            existing, timeout_s = (
+                Existing(state.id, state.inputs, state.outputs),
+                state.custom_timeouts.delete_s,
+            )
             try:
-                await hooks.with_retries("delete", state, None, delete)
+                await hooks.with_retries(
+                    "delete", state, None, lambda: provider.delete(state.urn, existing, timeout_s)
+                )
             except ProviderDied as died:
                 return Outcome(died, lost=True)
         if self.before_create:
@@ -338,9 +328,6 @@ class RemovePendingReplaceStep(Step):
     @property
     def internal(self) -> bool:
         return True
-
-    async def apply(self, context: Context) -> Outcome:
-        return SUCCESS
 
     async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
         await context.live.end(None, drops=[self.old])

@@ -265,9 +265,9 @@ def rename_urn(urn: str, old: StackReference, new: StackReference) -> str:
         return urn
     if parts.stack != old.name or parts.project != old.project:
         return urn
-    if parts.qualified_type == urns.ROOT_STACK_TYPE:
-        return urns.make(new.name, new.project, "", urns.ROOT_STACK_TYPE, f"{new.project}-{new.name}")
-    return urns.renamed(urn, new.name, new.project)
+    is_root = parts.qualified_type == urns.ROOT_STACK_TYPE
+    name = f"{new.project}-{new.name}" if is_root else parts.name
+    return urns.make(new.name, new.project, "", parts.qualified_type, name)
 
 
 def _resource(raw: dict[str, Any], old: StackReference, new: StackReference) -> dict[str, Any]:

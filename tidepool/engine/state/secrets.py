@@ -167,8 +167,6 @@ class PassphraseCrypter:
 class NoSecrets:
     """A crypter for where there is no key: it refuses both directions with ``reason``."""
 
-    provider: SecretsProvider | None = None
-
     def __init__(self, reason: str = "") -> None:
         self._reason = reason or f"passphrase must be set with {_WHERE_FROM} environment variables"
 
@@ -184,8 +182,6 @@ class Blind:
 
     A snapshot read with it must not be saved, and cannot be: it refuses to encrypt.
     """
-
-    provider: SecretsProvider | None = None
 
     def encrypt(self, _plaintext: str, /) -> str:
         raise SecretsError("failed to encrypt: the stack was opened without its passphrase")

@@ -150,23 +150,16 @@ class StoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class RawCheckpoint:
-    """A stack file as it was read: JSON values, secrets still encrypted.
-
-    ``deployment`` is a ``DeploymentV3``; ``version`` and ``features`` are those of the file.
-    """
+    """A stack file as it was read: JSON values, secrets still encrypted. ``untyped`` is what ``stack export`` prints."""
 
     path: Path
-    version: int
-    features: tuple[str, ...]
-    deployment: dict[str, Any]
+    untyped: dict[str, Any]
 
     @property
-    def untyped(self) -> dict[str, Any]:
-        """The form that ``stack export`` prints."""
-        out: dict[str, Any] = {"version": self.version}
-        if self.features:
-            out["features"] = list(self.features)
-        return out | {"deployment": self.deployment}
+    def deployment(self) -> dict[str, Any]:
+        """The snapshot, a ``DeploymentV3``."""
+        deployment: dict[str, Any] = self.untyped["deployment"]
+        return deployment
 
     @property
     def resource_count(self) -> int:
@@ -281,9 +274,7 @@ def read_checkpoint(path: Path) -> RawCheckpoint | None:
         UnsupportedCheckpoint: when it needs what this engine does not support.
     """
     untyped = unwrap_checkpoint(json_text.loads(files.read(path)))
-    if untyped["deployment"] is None:
-        return None
-    return RawCheckpoint(path, untyped["version"], tuple(untyped.get("features", ())), untyped["deployment"])
+    return RawCheckpoint(path, untyped) if untyped["deployment"] is not None else None
 
 
 def _is_set(env: Mapping[str, str], name: str) -> bool:
