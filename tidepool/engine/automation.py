@@ -120,11 +120,9 @@ class Operation(Protocol):
 
     def interrupt(self) -> None:
         """Ask it to end soon; asked again, at once."""
-        ...
 
     def wait(self) -> int:
         """Its exit code, when it has ended; 128 and the signal's number where it was killed."""
-        ...
 
 
 class ChildOperation:

@@ -93,8 +93,11 @@ def parse_key(text: str, project: str, *, path: bool = False) -> Key:
 def from_document(raw: Any) -> Value:
     """The value that a part of a YAML or JSON document stands for; a top-level one."""
     value = _part(raw)
-    if value is None:
-        return ""
+    return "" if value is None else _top_level(value)
+
+
+def _top_level(value: Value) -> Value:
+    """``value``, or its text where it is a number or boolean."""
     return value if isinstance(value, str | Ciphertext | list | dict) else json_text.dumps_sorted(value)
 
 
@@ -160,12 +163,7 @@ def put(values: Values, key: Key, value: Value, *, path: bool = False) -> Values
         ConfigError: when the path does not fit what is there.
     """
     if not path:
-        return {
-            **values,
-            key: value
-            if isinstance(value, str | Ciphertext | list | dict)
-            else json_text.dumps_sorted(value),
-        }
+        return {**values, key: _top_level(value)}
     elements, top = _elements(key)
     if len(elements) == 1:
         return put(values, top, value)

@@ -128,23 +128,22 @@ def _report_all_spared(request: OperationRequest, stack: OpenStack) -> int:
 
 
 def _report_what_is_left(request: OperationRequest, stack: OpenStack) -> None:
+    def say(text: str) -> None:
+        if not request.json:
+            stack.world.say(text)
+
     spared = len(request.excludes) if request.exclude_protected else 0
     if spared:
-        if not request.json:
-            stack.world.say(
-                "All unprotected resources were destroyed. "
-                f"There are still {spared} protected resources associated with this stack."
-            )
-        return
-    if request.remove:
+        say(
+            "All unprotected resources were destroyed. "
+            f"There are still {spared} protected resources associated with this stack."
+        )
+    elif request.remove:
         stack.backend.remove(stack.ref)
         stack.workspace.config_path(stack.ref).unlink(missing_ok=True)
-        if not request.json:
-            stack.world.say(
-                "The resources in the stack have been deleted, and the history and configuration removed."
-            )
-    elif not request.targets and not request.json:
-        stack.world.say(
+        say("The resources in the stack have been deleted, and the history and configuration removed.")
+    elif not request.targets:
+        say(
             "The resources in the stack have been deleted, but the history and configuration "
             "associated with the stack are still maintained. \nIf you want to remove the stack "
             f"completely, run `pulumi stack rm {stack.workspace.shown(stack.ref)}`."

@@ -46,7 +46,7 @@ class Deletion:
                 continue
             if allowed is not None and entry.urn not in allowed:
                 if not books.is_operated_on(entry.urn) and not state.delete:
-                    sames.append(SameStep(entry, self._live.successor(entry, state), untargeted=True))
+                    sames.append(SameStep(entry, self._live.new_entry(state, entry), untargeted=True))
                 continue
             if state.delete:
                 if entry in books.pending_deletes:

@@ -312,22 +312,16 @@ async def refresh(
 
 def _chosen(context: Context) -> list[Entry]:
     options = context.options
+    named, dependents = options.targets, options.target_dependents
+    if options.excludes:
+        named, dependents = options.excludes, options.exclude_dependents
     chosen: list[Entry] = []
     reached: set[str] = set()
     for entry in context.live.entries:
         needs = entry.state.all_dependencies()
-        if options.excludes:
-            if entry.urn in options.excludes or (
-                options.exclude_dependents and not reached.isdisjoint(needs)
-            ):
-                reached.add(entry.urn)
-            else:
-                chosen.append(entry)
-        elif (
-            not options.targets
-            or entry.urn in options.targets
-            or (options.target_dependents and not reached.isdisjoint(needs))
-        ):
+        is_named = not named or entry.urn in named or (dependents and not reached.isdisjoint(needs))
+        if is_named:
             reached.add(entry.urn)
+        if is_named is not bool(options.excludes):
             chosen.append(entry)
     return chosen

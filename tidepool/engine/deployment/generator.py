@@ -59,7 +59,7 @@ class Generator:
             and self._limits.is_included(old.state)
         ):
             old = await self._refresh(urn, old)
-        entry = self._live.successor(old, new) if old is not None else self._live.new_entry(new)
+        entry = self._live.new_entry(new, old)
         if new.is_provider:
             for name in (urn, *new.aliases):
                 self._books.providers[name] = entry
@@ -86,7 +86,7 @@ class Generator:
             self._books.replaces.add(urn)
             new = self._live.new_entry(state)
             return [ReadStep(old, new, answer, replacing=True), ReplaceStep(old, new)]
-        new = self._live.successor(old, state) if old is not None else self._live.new_entry(state)
+        new = self._live.new_entry(state, old)
         if self._context.options.kind == "destroy":
             self._books.to_delete.append(new)
         self._books.reads.add(urn)
@@ -228,7 +228,7 @@ class Generator:
             imported = await self._import(urn, old, new, answer)
             if imported is None:
                 return []  # it was answered that it failed
-            old, new, was_external = imported, self._live.successor(imported, new.state), False
+            old, new, was_external = imported, self._live.new_entry(new.state, imported), False
             new.change(created=imported.state.created, modified=imported.state.modified)
         inputs = goal.state.inputs
         if old is not None:

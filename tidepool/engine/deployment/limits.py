@@ -25,14 +25,14 @@ def refuse_impossible(context: Context) -> None:
         _refuse_delete_hooks(context)
     for targets in (context.options.targets, context.options.excludes):
         for urn in targets.literals:
-            if not context.live.has_old(urn):
+            if not context.live.old_all(urn):
                 raise EngineError(f"no resource named '{urn}' found")
 
 
 def unknown(context: Context, targets: Targets) -> list[str]:
     """Targets that neither the stack nor the program has."""
     return [
-        u for u in sorted(targets.literals) if not context.live.has_old(u) and u not in context.books.seen
+        u for u in sorted(targets.literals) if not context.live.old_all(u) and u not in context.books.seen
     ]
 
 
@@ -145,7 +145,7 @@ class Limits:
                 )
                 raise Stopped
             steps += self._same_with_dependencies(dependency, None)
-        new = self._live.successor(old, old.state)
+        new = self._live.new_entry(old.state, old)
         steps.append(SameStep(old, new, answer, untargeted=True))
         return steps
 

@@ -197,6 +197,7 @@ class LiveStack:
         self._fold = Fold(base)
         self._durable = durable
         self._steps = 0
+        self._graph: Graph | None = None
         self.rebase(Entry(n, s) for n, s in enumerate(base.resources))
         self._next = len(self.entries)
 
@@ -214,23 +215,17 @@ class LiveStack:
         """All resources of that URN, those that wait for their deletion included."""
         return self._old_all.get(urn, [])
 
-    def has_old(self, urn: str) -> bool:
-        return urn in self._old_all
-
-    def new_entry(self, state: ResourceState) -> Entry:
-        """An entry for a resource that is about to be made."""
-        entry = Entry(self._next, state)
+    def new_entry(self, state: ResourceState, old: Entry | None = None) -> Entry:
+        """An entry for a resource that is about to be made, or for what ``old`` is about to become."""
+        if old is not None:
+            return Entry(old.number, state)
         self._next += 1
-        return entry
-
-    def successor(self, old: Entry, state: ResourceState) -> Entry:
-        """An entry for what ``old`` is about to become."""
-        return Entry(old.number, state)
+        return Entry(self._next - 1, state)
 
     def rebase(self, entries: Iterable[Entry]) -> None:
         """Go on from ``entries``: what a refresh made of those before."""
         self.entries = list(entries)
-        self._graph: Graph | None = None
+        self._graph = None
         self._old: dict[str, Entry] = {}
         self._old_all: dict[str, list[Entry]] = {}
         for entry in self.entries:

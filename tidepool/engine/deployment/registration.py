@@ -200,12 +200,7 @@ def _timeouts(options: resource_pb2.TransformResourceOptions) -> CustomTimeouts:
         return CustomTimeouts()
     t = options.custom_timeouts
     try:
-        return CustomTimeouts(
-            _seconds(t.create),
-            _seconds(t.update),
-            _seconds(t.delete),
-            _seconds(t.read),
-        )
+        return CustomTimeouts(*map(_seconds, (t.create, t.update, t.delete, t.read)))
     except ValueError as error:
         raise RequestRefused(f"unable to parse customTimeout Value {error}") from error
 

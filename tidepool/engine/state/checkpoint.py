@@ -1,9 +1,7 @@
 """The checkpoint: a stack's snapshot as JSON, byte-compatible with Pulumi's file backend.
 
-Pure functions between JSON values (dicts as :func:`json.loads` gives them) and the engine's values. Key
-names, their order and what is left out when empty are those of Go's structs in
-``sdk/go/common/apitype/core.go`` (``VersionedCheckpoint``, ``DeploymentV3``, ``ResourceV3``). Keys that are
-not known here are kept and written back.
+Pure functions between JSON values (dicts as :func:`json.loads` gives them) and the engine's values; what is
+said of keys in :mod:`tidepool.engine.resource` holds of ``VersionedCheckpoint`` and ``DeploymentV3``, too.
 
 Three nested forms:
 
@@ -53,11 +51,9 @@ class Crypter(Protocol):
 
     def encrypt(self, plaintext: str, /) -> str:
         """The ciphertext of ``plaintext``."""
-        ...
 
     def decrypt(self, ciphertext: str, /) -> str:
         """The plaintext of ``ciphertext``."""
-        ...
 
 
 class UnsupportedCheckpoint(EngineError):
