@@ -294,10 +294,8 @@ class DeleteStep(Step):
         if state.custom and not leave and not context.options.preview:
             provider = await context.provider_for(state)
 
-            existing, timeout_s = (
-                Existing(state.id, state.inputs, state.outputs),
-                state.custom_timeouts.delete_s,
-            )
+            existing = Existing(state.id, state.inputs, state.outputs)
+            timeout_s = state.custom_timeouts.delete_s
             try:
                 await hooks.with_retries(
                     "delete", state, None, lambda: provider.delete(state.urn, existing, timeout_s)
