@@ -58,46 +58,6 @@ def test_it_refuses_what_it_does_not_know() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("token", "before", "after", "replaces"),
-    [
-        (DOMAIN, MACHINE, {"memory": 128}, True),
-        (DOMAIN, MACHINE, {"vcpu": 2}, True),
-        (DOMAIN, MACHINE, {"description": "another"}, True),
-        (DOMAIN, MACHINE, {"xml": {"xslt": SHEET}}, True),
-        (DOMAIN, MACHINE, {"disks": [{"volumeId": "/nowhere/cpu-2.qcow2"}]}, True),
-        (DOMAIN, MACHINE, {"autostart": True}, False),
-        (DOMAIN, MACHINE, {"networkInterfaces": []}, False),
-        (DOMAIN, {**MACHINE, "running": False}, {"running": None}, False),
-        (VOLUME, DISK, {"size": 1 << 27}, True),
-        (VOLUME, DISK, {"baseVolumeName": "debian-12.qcow2"}, True),
-        (SEED, {"name": "ctl-seed.iso", "userData": "a"}, {"userData": "b"}, True),
-        (NETWORK, {"name": "n", "mode": "none"}, {"addresses": ["10.80.0.0/16"]}, True),
-        (NETWORK, {"name": "n", "mode": "none"}, {"autostart": True}, False),
-        (POOL, {"name": "p", "type": "dir", "target": {"path": "/a"}}, {"target": {"path": "/b"}}, True),
-    ],
-)
-def test_a_change_replaces_where_that_of_the_real_plugin_does(
-    token: str, before: dict[str, Any], after: dict[str, Any], replaces: bool
-) -> None:
-    answer = calls(token).diff(before, {**before, **after})
-    assert answer.changes
-    assert bool(answer.replaces) is replaces
-
-
-@pytest.mark.parametrize(
-    ("token", "before", "same"),
-    [
-        (DOMAIN, {**MACHINE, "memory": 512}, {"memory": None}),
-        (DOMAIN, MACHINE, {"vcpu": 1, "autostart": False, "running": True}),
-        (NETWORK, {"name": "n"}, {"mode": "nat"}),
-        (VOLUME, {"name": "v"}, {"pool": "default"}),
-    ],
-)
-def test_what_is_left_out_is_as_its_default(token: str, before: dict[str, Any], same: dict[str, Any]) -> None:
-    assert not calls(token).diff(before, {**before, **same}).changes
-
-
 needs_libvirtd = pytest.mark.skipif(bool(missing(file_server=True)), reason=missing(file_server=True))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,6 +102,14 @@ def test_the_stack_of_the_project_comes_up_breathes_loses_a_machine_changes_and_
     job = submit(cluster, "trap 'exit 0' USR1; hostname >>ran; while :; do sleep 0.5; done")
     cluster.scale_until(lambda: ran(exports) == ["cpu-1"], "the job runs", BOOT_S)
     assert there(cluster, host) == {"ctl": "running", "cpu-1": "running"}
+
+    # Another disk is another machine, which libvirt's plugin alone would take for a change in place.
+    options = cluster.spec["fleets"][0]["infrastructures"][0]["options"]
+    options["disk"] = "7GiB"
+    cluster.write_spec()
+    shown = cluster.tidepool("preview")
+    assert re.search(r"libvirt:index:Domain +cpu-1 +replace", shown), shown
+    options["disk"] = "6GiB"
 
     # Its machine dies: that is told, and the job waits again. It is made good in another shape, which makes it anew.
     output_of(virsh, host.uri, "destroy", f"{cluster.stack}-cpu-1")

@@ -7,9 +7,10 @@ import subprocess
 import uuid
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tests.plugins.libvirt.host import Host
 from tests.plugins.libvirt.models import (
@@ -36,9 +37,14 @@ from tests.plugins.libvirt.xml import (
 from tests.plugins.serving import Configuration
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
 from tidepool.resources.model import Model
-from tidepool.resources.values import Plain
+from tidepool.resources.reading import Change
+from tidepool.resources.values import Inputs, Plain
 
 M = TypeVar("M", bound=Model)
+
+
+#: A change within these, with as many members as before, is one in place, though others of them replace.
+_IN_PLACE: Final = frozenset({"cpu", "dhcp", "disks"})
 
 
 class LibvirtKind(Kind[M]):
@@ -47,6 +53,16 @@ class LibvirtKind(Kind[M]):
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(Home(Path(), Path()))
         self._host = Host(str(configuration["uri"]))
+
+    def diff(self, old: Inputs, new: Inputs) -> tuple[Change, ...]:
+        def in_place(key: str) -> bool:
+            before, after = old.get(key), new.get(key)
+            if key not in _IN_PLACE or not before or not after:
+                return False
+            return not isinstance(before, list) or not isinstance(after, list) or len(before) == len(after)
+
+        found = super().diff(old, new)
+        return tuple(replace(each, replaces=False) if in_place(each.key) else each for each in found)
 
 
 class PoolKind(LibvirtKind[PoolModel]):

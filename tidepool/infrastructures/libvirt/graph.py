@@ -183,7 +183,9 @@ class Libvirt:
         domain = libvirt.Domain(
             order.name,
             name=identity.domain,
-            description=f"tidepool stack={self.stack} machine={order.name}",
+            # For the plugin another disk is no other machine, but another description is; and while its disk is made anew,
+            # that is not known.
+            description=disk.id.apply(lambda _: f"tidepool stack={self.stack} machine={order.name}"),
             type=offering.virtualization,
             arch=_ARCHITECTURE,
             machine=offering.machine_type,
@@ -197,7 +199,8 @@ class Libvirt:
             consoles=[{"type": "pty", "target_port": "0", "target_type": "serial"}],
             autostart=True,
             xml={"xslt": stylesheet(identity, shape, offering, seat)},
-            opts=alone,
+            # The plugin takes these for changes in place, and then changes nothing.
+            opts=ResourceOptions.merge(alone, ResourceOptions(replace_on_changes=["arch", "cpu", "machine"])),
         )
         in_time = ResourceOptions(custom_timeouts=CustomTimeouts(create=f"{offering.boot_timeout_s}s"))
         return self.ssh.machine(order, domain.id, ResourceOptions.merge(opts, in_time))
