@@ -1,12 +1,13 @@
 """The embedded engine does what the real CLI does with the same programs, side by side.
 
-The CLI is the one on PATH, or that of `make pulumi`. It plays each scenario alone, and then the engine does; where a stack goes
-from one to the other, the second time each does its own steps.
+The CLI is the one on PATH, or that of `make pulumi`. Each scenario is played on two stacks, by both in turns.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import pytest
 
 from tests.engine.scenarios.actors import LEFT_OUT, engine, real_cli
 from tests.engine.scenarios.compare import differences, without
-from tests.engine.scenarios.format import Scenario, Step, load_all
+from tests.engine.scenarios.format import Scenario, Step, Who, load_all
 from tests.engine.scenarios.play import Play
 from tests.engine.scenarios.sandbox import Actor
 
@@ -37,12 +38,8 @@ def known(scenario: Scenario) -> list[pytest.MarkDecorator]:
 
 @pytest.mark.parametrize("scenario", [pytest.param(s, marks=known(s), id=s.name) for s in SCENARIOS])
 def test_engine_does_as_the_cli(scenario: Scenario, tmp_path: Path) -> None:
-    assert CLI is not None
-    expected = played_by(CLI, scenario, tmp_path)
-    play = Play(scenario, tmp_path / "engine", engine(), {"cli": CLI, "engine": engine()})
     report: list[str] = []
-    for number, (step, want) in enumerate(zip(scenario.steps, expected, strict=True), 1):
-        got = play.step(number, step)
+    for number, (step, want, got) in enumerate(played(scenario, tmp_path), 1):
         apart = step.unlike.get("parts", ())
         if lines := differences(without(want, apart), without(got, apart)):
             report += [f"step {number}: {step.do} (program {step.program or 'as before'})", *lines]
@@ -53,14 +50,26 @@ def test_engine_does_as_the_cli(scenario: Scenario, tmp_path: Path) -> None:
         pytest.fail(f"{scenario.name} differs from what the CLI does:\n" + "\n".join(report), pytrace=False)
 
 
-def played_by(cli: Actor, scenario: Scenario, folder: Path) -> list[dict[str, Any]]:
-    """What each step comes to where the CLI does all of them."""
-    play = Play(scenario, folder / "cli", cli, {"cli": cli, "engine": cli})
-    seen = []
+def played(scenario: Scenario, folder: Path) -> Iterator[tuple[Step, dict[str, Any], dict[str, Any]]]:
+    """Yield each step, with what it came to by the CLI and by the engine.
+
+    There are two stacks, and in each step one has the one and the other the other, in turns: each finds what the other left. Who
+    was killed goes on itself, for what the engine did is in its journal until its next command.
+    """
+    assert CLI is not None
+    actors: dict[Who, Actor] = {"cli": CLI, "engine": engine()}
+    plays = [Play(scenario, folder / name, actor, actors) for name, actor in actors.items()]
+    turn: tuple[Who, Who] = ("cli", "engine")
     for number, step in enumerate(scenario.steps, 1):
-        seen.append(play.step(number, step))
-        hold_to_its_point(scenario, step, seen[-1])
-    return seen
+        if scenario.is_of_two:
+            turn = ("cli", step.by or "engine")
+        seen = [play.step(number, replace(step, by=by)) for play, by in zip(plays, turn, strict=True)]
+        for by, each in zip(turn, seen, strict=True):
+            if by == "cli":
+                hold_to_its_point(scenario, step, each)
+        yield step, *(seen if turn[0] == "cli" else reversed(seen))
+        if not step.signal_at:
+            turn = turn[1], turn[0]
 
 
 def hold_to_its_point(scenario: Scenario, step: Step, seen: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 
 import yaml
 
+Who = Literal["cli", "engine"]
 #: The verbs that carry out an operation: they get the flags of unattended use and an event log.
 OPERATIONS: Final = ("preview", "up", "refresh", "destroy")
 
@@ -34,7 +35,7 @@ class Step:
     ``files``: files of the project folder to write before the step; None removes.
     ``exit``: what the real CLI is expected to do, so that a scenario that misses its point is noticed.
     ``signal_at``: ``{when: OP-NAME, send: kill | interrupt | interrupt twice}``: once that call hangs.
-    ``by``: who runs the step in a scenario of two; None is the one under test.
+    ``by``: who runs the step in the second play of a scenario of two, the first of which the CLI plays alone.
     ``text``: what the command prints is part of what is compared.
     ``vague``: what the messages say is not compared (they are gRPC's own, or a matter of timing).
     ``unlike``: ``{parts: [...], because: ...}``: where the engine means to do otherwise, and why; a part is a
@@ -51,7 +52,7 @@ class Step:
     files: dict[str, str | None] = field(default_factory=dict)
     exit: Literal["ok", "fail"] = "ok"
     signal_at: dict[str, str] = field(default_factory=dict)
-    by: Literal["cli", "engine"] | None = None
+    by: Who | None = None
     text: bool = False
     vague: bool = False
     unlike: dict[str, Any] = field(default_factory=dict)
@@ -77,6 +78,11 @@ class Scenario:
     about: str
     steps: tuple[Step, ...]
     secrets: tuple[str, ...] = ()
+
+    @property
+    def is_of_two(self) -> bool:
+        """Whether it says itself who runs a step."""
+        return any(step.by for step in self.steps)
 
     @property
     def project(self) -> str:

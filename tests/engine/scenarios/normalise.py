@@ -97,7 +97,7 @@ class Normaliser:
                 continue
             if "Traceback (most recent call last)" not in line:
                 lines.append(line)
-        return _INTERRUPT.sub("", "\n".join(lines) + "\n").splitlines()
+        return _INTERRUPT.sub("", "".join(f"{line}\n" for line in lines)).splitlines()
 
     def _name(self, urn: str, id: str) -> None:
         if id not in self._names:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from tidepool.engine import command
 
 from . import normalise, observe, order
-from .format import Scenario, Step
+from .format import Scenario, Step, Who
 from .normalise import Normaliser
 from .sandbox import Actor, Ran, Sandbox
 
@@ -23,7 +23,7 @@ _TIMES: Final = re.compile(r'"(?:created|modified)": "([^"]+)"')
 class Play:
     """One run of one scenario: ``main`` does the steps that are nobody's in particular, ``actors`` has who does the others."""
 
-    def __init__(self, scenario: Scenario, root: Path, main: Actor, actors: Mapping[str, Actor]) -> None:
+    def __init__(self, scenario: Scenario, root: Path, main: Actor, actors: Mapping[Who, Actor]) -> None:
         self._scenario = scenario
         self._main = main
         self._actors = actors
