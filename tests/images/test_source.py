@@ -10,6 +10,7 @@ import pytest
 
 from tests.golden import CONVERGED, NEXT_CONVERGED
 from tests.images.conftest import ROOT, a_lock, a_toolchain
+from tests.repository import tracked
 from tests.toolchain import kubernetes_tools
 from tidepool.images import (
     ImageError,
@@ -26,6 +27,16 @@ from tidepool.images import source as source_module
 
 #: Images for machines of converged pools.
 BOTH = (CONVERGED, NEXT_CONVERGED)
+#: Those of the repository: what a person has beside them, a folder of his own or one left empty, is not tested.
+IMAGES = {
+    "debian-12",
+    "debian-12-cloud",
+    "debian-12-vm",
+    "debian-13",
+    "debian-13-slurm-22.05",
+    "debian-14",
+    *BOTH,
+}
 RECIPE = "release: bookworm\npackages: [munge]\nroles: [one]\nusers: {munge: {uid: 980}}\n"
 
 
@@ -148,12 +159,13 @@ def test_a_role_that_is_not_there_is_refused_with_those_that_are(folders: Folder
         folders.read()
 
 
+def test_each_image_of_the_repository_has_its_test() -> None:
+    assert {recipe.parent.name for recipe in tracked("images/*/recipe.yaml")} == IMAGES
+
+
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if name in BOTH else [])
-        for name in sorted(path.name for path in (ROOT / "images").glob("*/"))
-    ],
+    [pytest.param(name, marks=[pytest.mark.slow] if name in BOTH else []) for name in sorted(IMAGES)],
 )
 def test_the_images_of_the_repository_are_whole(name: str) -> None:
     folder = ROOT / "images" / name
