@@ -62,6 +62,8 @@ def test_each_machine_is_shown_as_both_sides_have_it(ada: PoolPerson) -> None:
     (pool,) = json.loads(ada.runs("pool", "show", "shared", "--json").stdout)["pools"]
     machine = pool["machines"][1]
     assert (machine["node"], machine["role"], machine["kubernetes"]) == ("shared-2", "kubernetes", "ready")
+    assert machine["known"] == {"slurm": "absent", "kubernetes": "ready"}
+    assert pool["machines"][0]["known"] == {"slurm": "present", "kubernetes": "absent"}
     assert machine["conversion"]["phase"] == "emptying"
     assert machine["conversion"]["deadline"]
 
@@ -72,6 +74,8 @@ def test_a_side_that_does_not_answer_is_said_and_nothing_is_made_up(ada: PoolPer
     assert said.exit_code == errors.NOT_THERE
     assert "no machine moves" in said.output
     assert "Kubernetes: not known" in said.output
+    machines = json.loads(ada.runs("pool", "show", "--json").stdout)["pools"][0]["machines"]
+    assert {machine["known"]["kubernetes"] for machine in machines} == {"unknown"}
 
 
 def test_a_pool_that_is_not_there(ada: PoolPerson) -> None:

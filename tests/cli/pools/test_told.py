@@ -25,8 +25,10 @@ from tidepool.cli.explain.why_pool import (
     why_pod,
 )
 from tidepool.cli.pools.converting import Progress
+from tidepool.cli.pools.view import Known
 from tidepool.cli.pools.view import MachineView as SeenMachine
 from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.record import Conversion, Order, Work
 from tidepool.scaling.cluster_state import PoolsState
@@ -122,7 +124,10 @@ def test_a_stack_without_pools_is_shown_as_ever() -> None:
 
 def test_why_a_machine_waits_names_the_budget_the_deadline_with_its_year_and_what_comes() -> None:
     going, past = conversion(), conversion(id=3, phase="stopped", ended=ago(100), text="cancelled by ada")
-    machine = SeenMachine("shared-2", "kubernetes", ago(600), "no node", "ready, cordoned", (POD,), None)
+    known: dict[Role, Known] = {"slurm": "absent", "kubernetes": "present"}
+    machine = SeenMachine(
+        "shared-2", "kubernetes", ago(600), "no node", "ready, cordoned", (POD,), None, known
+    )
     from tidepool.cli.pools.view import conversion_view
 
     seen = replace(machine, conversion=conversion_view(going))

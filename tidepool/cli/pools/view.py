@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal
 
 from tidepool.cli.cluster import parse_outputs
 from tidepool.cli.errors import NOT_THERE, Failure
@@ -29,11 +29,8 @@ from tidepool.cluster.roles import ROLES, Role
 from tidepool.conversion.next_step import other
 from tidepool.conversion.record import Conversion, Phase, Work
 
-#: What a side is said to see where it could not be asked.
-UNKNOWN: Final = "not known"
-#: Where it knows no node of that name.
-NO_NODE: Final = "no node"
-_READY: Final = "ready"
+#: What a side knows of a machine: it could not be asked; it has no node of that name; it has one; one that takes work.
+Known = Literal["unknown", "absent", "present", "ready"]
 _FAILED: Final = "failed"
 
 
@@ -58,10 +55,23 @@ class ConversionView:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeView:
+    """How a side has a machine: what it knows of it, and that in words."""
+
+    known: Known
+    words: str
+
+
+_NOT_ASKED: Final = NodeView("unknown", "not known")
+_NO_NODE: Final = NodeView("absent", "no node")
+
+
+@dataclass(frozen=True, slots=True)
 class MachineView:
     """A machine of a pool. ``role`` is the graph's; ``slurm`` and ``kubernetes`` are how each side has it, in words.
 
-    ``since`` is when it took the role; None where it has had it since it was made.
+    ``known`` is what each of the two knows of it. ``since`` is when it took the role; None where it has had it since it
+    was made.
     """
 
     node: str
@@ -71,6 +81,7 @@ class MachineView:
     kubernetes: str
     work: tuple[Work, ...]
     conversion: ConversionView | None
+    known: Mapping[Role, Known]
     last: str = ""
     #: Its last conversion failed, and no other is under way.
     has_failed: bool = False
@@ -78,7 +89,7 @@ class MachineView:
     @property
     def is_ready(self) -> bool:
         """Kubernetes has it as a node that takes pods."""
-        return self.kubernetes == _READY
+        return self.known["kubernetes"] == "ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,22 +200,25 @@ def work_by_node(sides: PoolObservations, now: datetime) -> dict[str, tuple[Work
     return {node: tuple(work) for node, work in found.items()}
 
 
-def slurm_words(node: str, seen: SlurmObservation) -> str:
-    """``idle``, ``draining: a conversion``, ``no node``; `UNKNOWN` where Slurm could not be asked."""
+def slurm_node(node: str, seen: SlurmObservation) -> NodeView:
+    """Return how Slurm has it: ``idle``, ``draining: a conversion``, ``no node``."""
     if seen.nodes is None:
-        return UNKNOWN
+        return _NOT_ASKED
     found = seen.nodes.get(node)
     if found is None or found.state.is_slot:
-        return NO_NODE
-    return state_word(found.state) + (f": {found.reason.text}" if found.reason else "")
+        return _NO_NODE
+    words = state_word(found.state) + (f": {found.reason.text}" if found.reason else "")
+    return NodeView("present", words)
 
 
-def kubernetes_words(node: KubernetesNode | None) -> str:
-    """``ready``, ``cordoned``, ``not ready: ...``, ``no node``."""
+def kubernetes_node(node: KubernetesNode | None) -> NodeView:
+    """Return how Kubernetes has it: ``ready``, ``ready, cordoned``, ``not ready: ...``, ``no node``."""
     if node is None:
-        return NO_NODE
-    words = _READY if node.ready else f"not ready: {node.message}".rstrip(": ")
-    return f"{words}, cordoned" if node.unschedulable else words
+        return _NO_NODE
+    words = "ready" if node.ready else f"not ready: {node.message}".rstrip(": ")
+    if node.unschedulable:
+        return NodeView("present", f"{words}, cordoned")
+    return NodeView("ready" if node.ready else "present", words)
 
 
 def _machine(
@@ -220,14 +234,17 @@ def _machine(
     taken = next((each.ended for each in its if each.phase == "done"), None)
     last = None if going else next((each for each in its if not each.is_under_way), None)
     nodes = {node.name: node for node in sides.kubernetes.nodes}
+    slurm = slurm_node(name, sides.slurm)
+    kubernetes = _NOT_ASKED if sides.kubernetes.failure else kubernetes_node(nodes.get(name))
     return MachineView(
         node=name,
         role=role,
         since=taken,
-        slurm=slurm_words(name, sides.slurm),
-        kubernetes=UNKNOWN if sides.kubernetes.failure else kubernetes_words(nodes.get(name)),
+        slurm=slurm.words,
+        kubernetes=kubernetes.words,
         work=work.get(name, ()),
         conversion=conversion_view(going) if going else None,
+        known={"slurm": slurm.known, "kubernetes": kubernetes.known},
         last=f"{last.phase}: {last.text}" if last and last.phase in (_FAILED, "stopped") else "",
         has_failed=last is not None and last.phase == _FAILED,
     )
@@ -237,8 +254,7 @@ def both_roles(view: PoolsView) -> Iterator[str]:
     """Machines that both sides have as nodes of theirs, with nothing under way: a fault."""
     for pool in view.pools:
         for machine in pool.machines:
-            known = UNKNOWN not in (machine.slurm, machine.kubernetes)
-            if known and NO_NODE not in (machine.slurm, machine.kubernetes) and machine.conversion is None:
+            if {"unknown", "absent"}.isdisjoint(machine.known.values()) and machine.conversion is None:
                 yield machine.node
 
 
@@ -246,8 +262,8 @@ def forgotten(view: PoolsView) -> Iterator[MachineView]:
     """Machines that serve a side which has no such node, with nothing under way, and nothing that failed."""
     for pool in view.pools:
         for machine in pool.machines:
-            its = machine.slurm if machine.role == "slurm" else machine.kubernetes
-            if its == NO_NODE and machine.conversion is None and not machine.has_failed:
+            is_absent = machine.known[machine.role] == "absent"
+            if is_absent and machine.conversion is None and not machine.has_failed:
                 yield machine
 
 
