@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from tests.clients.kubernetes.world import Clock
 from tests.simulation.kubernetes.fake import FakeKubernetes
-from tidepool.clients.kubernetes.contract import Forbidden
 from tidepool.clients.kubernetes.objects import Pod
 from tidepool.cluster.failures import InsufficientCapacity
 from tidepool.infrastructures import Machine, MachineKey
-from tidepool.infrastructures.kubernetes.machines import KubernetesMachines, kinds_of_failures
+from tidepool.infrastructures.kubernetes.machines import KubernetesMachines, kind_of, kinds_of_failures
 from tidepool.infrastructures.kubernetes.namespace import STACK_LABEL, labels_of
 from tidepool.simulation.machines import MachineRequest
 
@@ -52,9 +51,9 @@ class MakingPods(KubernetesMachines):
         with kinds_of_failures():
             self.fake._begin_call()
             if self.quota and len(self.fake.all_pods()) >= self.quota[0]:
-                raise Forbidden(
-                    f'pods "{key.node}" is forbidden: exceeded quota: stack, requested: pods=1, limited: pods={self.quota[0]}'
-                )
+                # As the plugin has it, which makes them: in words.
+                said = f'pods "{key.node}" is forbidden: exceeded quota: stack, requested: pods=1, limited: pods={self.quota[0]}'
+                raise kind_of(said)(said)
             self.fake.add_pod(
                 key.node,
                 NAMESPACE,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures.aws.failures import kind_of
+from tidepool.infrastructures.aws.session import kinds_of_failures
 
 PLUGIN = "creating EC2 Instance: operation error EC2: RunInstances, https response error StatusCode: {}, RequestID: 4, api error {}: {}"
 BOTO = "An error occurred ({}) when calling the RunInstances operation: {}"
@@ -34,3 +36,19 @@ BOTO = "An error occurred ({}) when calling the RunInstances operation: {}"
 )  # fmt: skip
 def test_a_failure_is_of_its_kind(text: str, kind: type[Exception]) -> None:
     assert kind_of(text) is kind
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind"),
+    [
+        ("RequestLimitExceeded", "Request limit exceeded.", Transient),
+        ("VcpuLimitExceeded", "You have requested more", InsufficientCapacity),
+        # What people's things are called says nothing of what happened.
+        ("UnauthorizedOperation", "not authorized to use the profile Throttling", Permanent),
+        ("", "connection reset by peer", Transient),
+    ],
+)
+def test_the_kind_of_an_error_of_boto3_is_in_its_code(code: str, message: str, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=message) as raised, kinds_of_failures("it is not made"):
+        raise ClientError({"Error": {"Code": code, "Message": message}}, "RunInstances")
+    assert type(raised.value) is kind

@@ -9,10 +9,20 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.simulation.kubernetes.fake import FakeKubernetes
+from tidepool.clients.kubernetes.contract import (
+    Conflict,
+    EvictionRefused,
+    Forbidden,
+    KubernetesError,
+    Malformed,
+    NotFound,
+    TimedOut,
+    Unreachable,
+)
 from tidepool.clients.kubernetes.objects import Namespace, Node, Resources, Right
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.infrastructures.kubernetes.machines import kind_of
+from tidepool.infrastructures.kubernetes.machines import kind_of, kinds_of_failures
 from tidepool.infrastructures.kubernetes.namespace import needed, role_rules, scaler_table, scaling
 from tidepool.infrastructures.kubernetes.preflight import Demand, Demands, Observation, lacks, look
 
@@ -204,3 +214,24 @@ def test_no_right_has_a_wildcard() -> None:
 )
 def test_the_kind_of_a_failure_is_in_its_words(text: str, kind: type[InfrastructureError]) -> None:
     assert kind_of(text) is kind
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (TimedOut("no answer in time"), Transient),
+        (Unreachable("the API server cannot be reached"), Transient),
+        (Conflict("it was changed meanwhile"), Transient),
+        (EvictionRefused("the budget web allows none"), Transient),
+        # What objects are called says nothing of what happened.
+        (Forbidden('pods "etcdserver-1" is forbidden'), Permanent),
+        (NotFound('machines "exceeded quota" not found'), Permanent),
+        (Malformed("the page of a proxy: InternalError"), Permanent),
+    ],
+)
+def test_the_kind_of_a_clients_error_is_in_its_class(
+    error: KubernetesError, kind: type[InfrastructureError]
+) -> None:
+    with pytest.raises(kind, match=str(error)) as raised, kinds_of_failures():
+        raise error
+    assert type(raised.value) is kind

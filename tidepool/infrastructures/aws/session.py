@@ -33,7 +33,9 @@ def kinds_of_failures(what: str) -> Iterator[None]:
     try:
         yield
     except botocore.exceptions.ClientError as error:
-        raise kind_of(str(error))(f"{what}: {error}") from error
+        # The message may name things of people's: it counts where there is no code alone.
+        code = error.response.get("Error", {}).get("Code")
+        raise kind_of(code or str(error))(f"{what}: {error}") from error
     except (
         botocore.exceptions.NoCredentialsError,
         botocore.exceptions.PartialCredentialsError,

@@ -31,7 +31,7 @@ from tidepool.infrastructures.kubernetes_access import connect_by
 from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.reading import has_own_machines
 
-#: The kind of a failure that a resource of Pulumi's, or an object, tells of.
+#: The kind of a failure that a resource of Pulumi's, or an object, tells of: by its text, for that is all there is.
 kind_of: Final = by_words(
     (
         # The scheduler's words for a pod that has no room, a quota's for one that would be too many, Metal3's for no host.
@@ -60,14 +60,12 @@ kind_of: Final = by_words(
 
 @contextmanager
 def kinds_of_failures() -> Iterator[None]:
-    """A client's errors as the kinds that the contract knows."""
+    """A client's errors as the kinds that the contract knows: by their classes, for their texts name objects of people's."""
     try:
         yield
     except (Unreachable, Conflict, EvictionRefused) as error:
         raise Transient(str(error)) from error
-    except KubernetesError as error:
-        raise kind_of(str(error))(str(error)) from error
-    except ValueError as error:
+    except (KubernetesError, ValueError) as error:
         raise Permanent(str(error)) from error
 
 
