@@ -30,8 +30,8 @@ from tidepool.cluster.spec_reading import SpecError, read_spec
 
 _TRIES: Final = 40
 _PAUSE_S: Final = 0.05
-#: Of the CLI: it writes its state while the program runs, and whoever reads meanwhile may find half of it.
-_HALF_WRITTEN: Final = "failed to load checkpoint"
+#: What the CLI says of half a state, which it leaves to whoever reads while it writes. Over gRPC that is all there is.
+HALF_WRITTEN: Final = "failed to load checkpoint"
 _SPEC: Final = "spec"
 _PLACEMENTS: Final = "places"
 
@@ -193,7 +193,7 @@ def last_outputs() -> Mapping[str, Any]:
         try:
             answer = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name}).value
         except Exception as error:
-            if _HALF_WRITTEN not in str(error) or not remaining:
+            if HALF_WRITTEN not in str(error) or not remaining:
                 raise
             time.sleep(_PAUSE_S)
         else:

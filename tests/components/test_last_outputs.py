@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 import pytest
 
-from tidepool.components.desired_state import last_outputs
+from tests.engine.scenarios.actors import LEFT_OUT, real_cli
+from tidepool.components.desired_state import HALF_WRITTEN, last_outputs
+
+CLI: Final = real_cli()
 
 
 class _Engine:
@@ -43,13 +48,43 @@ def test_the_stack_that_is_read_is_the_programs_own(engine: _Engine) -> None:
 
 
 def test_a_state_that_is_being_written_is_read_again(engine: _Engine) -> None:
-    engine.failures = ["returned an error: failed to load checkpoint: EOF"] * 3
+    engine.failures = [f"returned an error: {HALF_WRITTEN}: EOF"] * 3
     assert "fleets" in last_outputs()
     assert len(engine.asked) == 4
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(CLI is None, reason=LEFT_OUT)
+def test_half_a_state_is_in_the_clis_words(tmp_path: Path) -> None:
+    assert CLI is not None
+    program = CLI.argv
+    project, backend = tmp_path / "project", tmp_path / "backend"
+    for folder in (project, backend):
+        folder.mkdir()
+    (project / "Pulumi.yaml").write_text("name: cluster\nruntime: python\n")
+    environment = {
+        "PATH": CLI.path,
+        "HOME": str(tmp_path),
+        "PULUMI_HOME": str(tmp_path),
+        "PULUMI_BACKEND_URL": backend.as_uri(),
+        "PULUMI_CONFIG_PASSPHRASE": "correct horse",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [*program, "stack", *words, "--non-interactive"]
+        return subprocess.run(
+            command, check=False, cwd=project, env=environment, capture_output=True, text=True
+        )
+
+    assert run("init", "dev").returncode == 0
+    state = backend / ".pulumi/stacks/cluster/dev.json"
+    state.write_text(state.read_text()[:40])
+    assert HALF_WRITTEN in run("output").stderr
+
+
 def test_what_does_not_go_away_is_told(engine: _Engine) -> None:
-    engine.failures = ["failed to load checkpoint: EOF"] * 1000
+    engine.failures = [f"{HALF_WRITTEN}: EOF"] * 1000
     with pytest.raises(Exception, match="EOF"):
         last_outputs()
     engine.failures = ["incorrect passphrase"]

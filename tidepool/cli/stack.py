@@ -24,6 +24,7 @@ from tidepool.cli.errors import FAILED, LACKS, NOT_THERE, USAGE, Failure
 from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.cluster.desired_state import NODES_VARIABLE, ONLY_VARIABLE, ROLES_VARIABLE
 from tidepool.cluster.frozen import FrozenDict
+from tidepool.engine.errors import INCORRECT_PASSPHRASE
 from tidepool.engine.project import Project, find_project
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Stack:
         command = ["stack", "init", self.name, "--no-select"]
         with self.without_new_encryptionsalt():
             answer = self.engine.ask(command, self.project.root, self.environment)
-            lost = "incorrect passphrase" in answer.stderr and self._has_own_passphrase
+            lost = INCORRECT_PASSPHRASE in answer.stderr and self._has_own_passphrase
             if lost and remove_stale_encryptionsalt(self.file, self.project.name):
                 answer = self.engine.ask(command, self.project.root, self.environment)
         _checked(answer, f"the stack {self.name} cannot be made")

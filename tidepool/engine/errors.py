@@ -6,6 +6,9 @@ from typing import Final
 
 #: Of a command that a person interrupted before it began anything.
 EXIT_INTERRUPTED: Final = 130
+#: What the embedded engine and the Pulumi CLI say where the passphrase is another one than a stack's. They are asked by
+#: commands, so their words are all that there is.
+INCORRECT_PASSPHRASE: Final = "incorrect passphrase"  # noqa: S105
 
 
 class EngineError(Exception):

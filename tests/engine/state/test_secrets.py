@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.state import recordings
-from tidepool.engine.errors import NotSupportedError
+from tidepool.engine.errors import INCORRECT_PASSPHRASE, NotSupportedError
 from tidepool.engine.resource import SecretsProvider
 from tidepool.engine.state import secrets
 from tidepool.engine.state.secrets import (
@@ -31,7 +31,7 @@ def test_a_wrong_passphrase_is_told_each_time_and_not_shown(salts: dict[str, str
     crypter = PassphraseCrypter("battery staple", salts["whole"])
     crypter.warm().join()
     for attempt in (crypter.verify, lambda: crypter.encrypt("x"), lambda: crypter.decrypt("v1:a:b")):
-        with pytest.raises(IncorrectPassphrase, match="incorrect passphrase") as caught:
+        with pytest.raises(IncorrectPassphrase, match=INCORRECT_PASSPHRASE) as caught:
             attempt()
         assert "PULUMI_CONFIG_PASSPHRASE_FILE" in str(caught.value)
         assert "battery" not in f"{caught.value}{crypter!r}"

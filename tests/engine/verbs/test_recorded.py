@@ -19,6 +19,7 @@ from tests.engine.verbs.record import RECORDED, environment, normalized, prepare
 from tests.engine.verbs.scenarios import SCENARIOS, Scenario
 from tidepool.engine import yaml_reading
 from tidepool.engine.command import main
+from tidepool.engine.errors import INCORRECT_PASSPHRASE
 
 #: Where our text is deliberately another one: a part of the CLI's stderr, and what ours must match instead.
 #: The exit code must be the CLI's all the same, unless a number says which is ours.
@@ -62,7 +63,7 @@ TEXTS: tuple[tuple[str, str], ...] = (
         r"open \$DIR/nope.txt: no such file",
         r"unable to read PULUMI_CONFIG_PASSPHRASE_FILE \(\$DIR/nope.txt\)",
     ),
-    (r"error: incorrect passphrase", r"incorrect passphrase: set PULUMI_CONFIG_PASSPHRASE"),
+    (f"error: {INCORRECT_PASSPHRASE}", f"{INCORRECT_PASSPHRASE}: set PULUMI_CONFIG_PASSPHRASE"),
     (r"unexpected EOF", r"\$DIR/bad.json is not JSON: line 1, column 2"),
     (r"is newer than what this version", r"schema version 9; this engine reads versions 3 and 4"),
     (

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tidepool.engine.errors import EngineError, NotSupportedError
+from tidepool.engine.errors import INCORRECT_PASSPHRASE, EngineError, NotSupportedError
 from tidepool.engine.resource import SecretsProvider
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class IncorrectPassphrase(SecretsError):
 
     def __init__(self) -> None:
         super().__init__(
-            "incorrect passphrase: set PULUMI_CONFIG_PASSPHRASE to the correct passphrase, or "
+            f"{INCORRECT_PASSPHRASE}: set PULUMI_CONFIG_PASSPHRASE to the correct passphrase, or "
             "PULUMI_CONFIG_PASSPHRASE_FILE to a file that contains it"
         )
 
