@@ -56,7 +56,7 @@ class ConversionView:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """How a side has a machine: what it knows of it, and that in words."""
+    """A machine as a side has it: what is known of it, and that in words."""
 
     known: Known
     words: str

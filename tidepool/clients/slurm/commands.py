@@ -1,4 +1,4 @@
-"""What Slurm's commands said, judged to be an answer, or the error that it tells of.
+"""Answers of Slurm's commands, judged: an answer, or the error that it tells of.
 
 Exit codes alone do not do: some commands end with 0 and an error on stderr, and some with 1 where there is merely
 nothing to list.

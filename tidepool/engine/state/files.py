@@ -68,7 +68,7 @@ def write(path: Path, content: bytes, *, durable: bool = True, mode: int = _PRIV
             _write_new(temporary, content, _permissions(path, mode), durable)
         if durable:
             sync_folder(path.parent)
-        _forget_attributes(path)
+        _unlink_attributes(path)
     except OSError as error:
         raise StorageError(
             f"cannot write {path}: {error.strerror}. The file is as it was before; free the space or fix "
@@ -87,7 +87,7 @@ def copy(path: Path, copy: Path) -> bool:
             # Not a hard link: damage to one file must not be damage to its backup.
             shutil.copyfile(path, temporary)
             temporary.chmod(_permissions(path))
-        _forget_attributes(copy)
+        _unlink_attributes(copy)
     except FileNotFoundError as error:
         if error.filename in (str(path), path):
             return False
@@ -106,8 +106,8 @@ def move(path: Path, target: Path) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         path.replace(target)
-        _forget_attributes(path)
-        _forget_attributes(target)
+        _unlink_attributes(path)
+        _unlink_attributes(target)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -121,7 +121,7 @@ def remove(path: Path) -> bool:
         StorageError: when it cannot be removed.
     """
     try:
-        _forget_attributes(path)
+        _unlink_attributes(path)
         path.unlink()
     except FileNotFoundError:
         return False
@@ -169,7 +169,7 @@ def _replacing(path: Path) -> Iterator[Path]:
         raise
 
 
-def _forget_attributes(path: Path) -> None:
+def _unlink_attributes(path: Path) -> None:
     path.with_name(path.name + _ATTRIBUTES).unlink(missing_ok=True)
 
 
