@@ -266,7 +266,8 @@ def test_a_busy_node_is_neither_given_back_nor_forgotten(world: World) -> None:
 def test_the_jobs_of_a_node_that_is_down_are_requeued(world: World) -> None:
     name = up(world, 1)
     job_id = world.slurm.submit(JobRequest(LONG)).job_id
-    wait_for_job(world, job_id, JobState.RUNNING)
+    # Else it would be requeued once more, for it could not be launched.
+    eventually(lambda: world.has_begun(job_id), bool)
     world.unplug(name)
     world.slurm.down(name, "its plug was pulled")
     wait_for_job(world, job_id, JobState.PENDING)

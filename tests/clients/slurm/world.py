@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
 from math import inf
@@ -42,6 +43,10 @@ class World(Protocol):
     def boot(self, names: str) -> None: ...
 
     def unplug(self, names: str) -> None: ...
+
+    def has_begun(self, job_id: int) -> bool:
+        """Whether the job's script runs on its node: of one that is only told to, Slurm says that it is running as well."""
+        ...
 
     def controller_dies(self) -> None: ...
 
@@ -115,6 +120,9 @@ class FakeWorld:
     def unplug(self, names: str) -> None:
         self.fake.unplug(*expand(names))
 
+    def has_begun(self, job_id: int) -> bool:
+        return self.slurm.job(job_id)[0].state is JobState.RUNNING
+
     def controller_dies(self) -> None:
         self.fake.controller = "down"
 
@@ -173,6 +181,12 @@ class RealWorld:
     def unplug(self, names: str) -> None:
         for name in expand(names):
             self.real.unplug(name)
+
+    def has_begun(self, job_id: int) -> bool:
+        found = subprocess.run(
+            ["ps", "-C", "slurmstepd", "-o", "args="], capture_output=True, text=True, check=False
+        ).stdout
+        return f"slurmstepd: [{job_id}.batch]" in found.splitlines()
 
     def controller_dies(self) -> None:
         self.real.kill_controller()
