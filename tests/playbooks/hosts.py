@@ -49,6 +49,8 @@ PACKAGES = (
 _HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
 _SOURCES = "deb [trusted=yes] file:/srv/packages ./\n"
 _SSHD = ("/usr/sbin/sshd", "-D", "-e", "-h", _HOST_KEY)
+#: As init does at each boot; sshd runs already.
+_INIT = 'for each in /etc/rc2.d/S*; do case $each in *ssh) ;; *) "$each" start ;; esac; done'
 #: What an administrator of such a machine may do: addresses, filters, mounts.
 _CAPABILITIES = ("net_admin", "sys_admin")
 
@@ -93,8 +95,11 @@ class Host:
     stack: Stack
     name: str
     address: str
+    spec: MachineSpec
     port: int = 0
     host_key: str = ""
+    #: /etc/hosts is an ordinary file, as such machines have it; that of machines of ours is their network's at each boot.
+    _names: str = "127.0.0.1 localhost\n"
     _listener: socket.socket | None = field(default=None, repr=False)
 
     def run(self, *argv: str, timeout_s: float = 60) -> str:
@@ -102,6 +107,18 @@ class Host:
         ended = self.stack.run(*argv, on=self.name, timeout_s=timeout_s)
         assert ended.code == 0, ended
         return ended.stdout
+
+    def boot(self) -> None:
+        """Have it run, with what it has on its disk."""
+        kernel.create_machine(self.stack.data, self.spec)
+        kernel.wait_ready(self.stack.data, self.stack.name, self.name, 60)
+        self.run("sh", "-c", 'rm /etc/hosts; printf %s "$0" >/etc/hosts', self._names)
+        self.run("sh", "-c", _INIT)
+
+    def pull_plug(self) -> None:
+        """Kill all that runs there, at once. Its disk stays."""
+        self._names = self.run("cat", "/etc/hosts")
+        kernel.stop_machine(self.stack.data, self.stack.name, self.name, timeout_s=0)
 
     def listen(self) -> None:
         """Lead connections to it from now on."""
@@ -176,24 +193,27 @@ class Site:
 def site(stack: Stack, folder: Path, addresses: Mapping[str, str], *mounts: Mount[str]) -> Iterator[Site]:
     """Machines by their names, with addresses in the network of ``stack``; nothing of them is left afterwards.
 
+    Whoever is in that network reaches them at those addresses as well.
     ``mounts`` are what they have mounted before anybody comes.
     """
     key = folder / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)], check=True)
-    hosts = [Host(stack, name, address) for name, address in addresses.items()]
     mounts = (Mount(str(repository()), "/srv/packages"), *mounts)
+    public_key = key.with_suffix(".pub").read_text()
+    hosts = [
+        Host(stack, name, address, _spec(stack, name, address, mounts, public_key))
+        for name, address in addresses.items()
+    ]
     try:
         for host in hosts:
-            kernel.create_machine(stack.data, _spec(host, mounts, key.with_suffix(".pub").read_text()))
-        for host in hosts:
-            kernel.wait_ready(stack.data, stack.name, host.name, 60)
-            # An ordinary file, as such machines have it; that of machines of ours is their network's.
-            host.run("sh", "-c", "rm /etc/hosts; echo '127.0.0.1 localhost' >/etc/hosts")
+            host.boot()
             host.run("apt-get", "-q", "update")
             host.host_key = host.run("cat", f"{_HOST_KEY}.pub").strip()
             host.listen()
         known = folder / "known_hosts"
-        known.write_text("".join(f"[127.0.0.1]:{host.port} {host.host_key}\n" for host in hosts))
+        known.write_text(
+            "".join(f"[127.0.0.1]:{host.port},{host.address} {host.host_key}\n" for host in hosts)
+        )
         yield Site(stack, key, known, hosts)
     finally:
         for host in hosts:
@@ -201,14 +221,16 @@ def site(stack: Stack, folder: Path, addresses: Mapping[str, str], *mounts: Moun
             kernel.delete_machine(stack.data, stack.name, host.name)
 
 
-def _spec(host: Host, mounts: tuple[Mount[str], ...], public_key: str) -> MachineSpec:
+def _spec(
+    stack: Stack, name: str, address: str, mounts: tuple[Mount[str], ...], public_key: str
+) -> MachineSpec:
     make_key = f"test -s {_HOST_KEY}.pub || ssh-keygen -q -t ed25519 -N '' -C '' -f {_HOST_KEY}"
     return MachineSpec(
-        stack=host.stack.name,
-        name=host.name,
+        stack=stack.name,
+        name=name,
         network="net",
-        address=host.address,
-        mac="02:00:" + ":".join(f"{int(part):02x}" for part in host.address.split(".")),
+        address=address,
+        mac="02:00:" + ":".join(f"{int(part):02x}" for part in address.split(".")),
         image=str(bare_image()),
         cpus=2,
         memory_mib=2048,
