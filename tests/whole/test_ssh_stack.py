@@ -21,8 +21,9 @@ from tests.playbooks.looks import differences, look
 from tests.whole.cluster import LONG_S, summary, until
 from tests.whole.elsewhere import Elsewhere, example
 from tidepool.clients.slurm import JobState
+from tidepool.cluster.boot import Mount
 from tidepool.infrastructures.local import kernel
-from tidepool.infrastructures.local.kernel import Mount, NetworkSpec
+from tidepool.infrastructures.local.kernel import NetworkSpec
 
 pytestmark = [
     pytest.mark.slow,

@@ -52,8 +52,9 @@ from werkzeug.test import Client
 from tests.golden import golden_image
 from tests.infrastructures.aws.specs import REGION, ZONE
 from tests.infrastructures.local.stacks import Stack, left_of
+from tidepool.cluster.boot import File, Folder, Mount, Service
 from tidepool.infrastructures.local import kernel
-from tidepool.infrastructures.local.kernel import File, Folder, MachineSpec, Mount, NetworkSpec, Service
+from tidepool.infrastructures.local.kernel import MachineSpec, NetworkSpec
 from tidepool.provider.certificates import Subject, authority, signed
 
 VPC: Final = "172.30.0.0/16"
