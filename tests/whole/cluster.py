@@ -58,6 +58,8 @@ class Cluster:
     through: Sequence[str] = ()
     path: str = ""
     login: str = "login-1"
+    #: Between two looks at a job.
+    pause_s: float = 0.1
 
     @classmethod
     def make(cls, folder: Path, images: Path, stack: str, **changes: Any) -> Self:
@@ -186,6 +188,7 @@ class Cluster:
             lambda: job if (job := self.job(job_id)).state in states else None,
             f"job {job_id} is {states}",
             timeout_s,
+            self.pause_s,
         )
 
     def nodes(self) -> dict[str, Node]:
