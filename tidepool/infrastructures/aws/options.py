@@ -148,7 +148,9 @@ class SiteOptions(Part):
         "to `network`.",
     )
     home: Annotated[str, AfterValidator(_home)] = Field(
-        default="efs", description="What /home is: `efs`, `lustre`, or an NFS export `SERVER:/PATH`."
+        default="efs",
+        description="What /home is: `efs`, `lustre`, or an NFS export `SERVER:/PATH`. `lustre` is refused unless the images have "
+        "its client, `lustre-client`, which none of the recipes here has.",
     )
     lustre: Lustre = Field(default_factory=Lustre, description="What the Lustre file system is like.")
     state_gib: Whole = Field(
