@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.standins import OUTPUTS, Person
 from tidepool.cli import errors
-from tidepool.cli.engine import Embedded, Pulumi, choose
+from tidepool.cli.engine import Embedded, Pulumi
 from tidepool.cli.stack import find_stack
 from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.hostlist import HostSet
@@ -45,11 +45,11 @@ def with_pulumi(somebody: Person) -> Person:
 
 def test_the_cli_is_taken_where_it_is_on_path(with_pulumi: Person) -> None:
     context = with_pulumi.context
-    assert choose(context) == Pulumi(f"{with_pulumi.folder}/bin/pulumi")
-    assert choose(replace(context, env={**context.env, "TIDEPOOL_ENGINE": "embedded"})) == Embedded(
+    assert context.chosen_engine() == Pulumi(f"{with_pulumi.folder}/bin/pulumi")
+    assert replace(context, env={**context.env, "TIDEPOOL_ENGINE": "embedded"}).chosen_engine() == Embedded(
         False, False
     )
-    assert choose(replace(context, env={**context.env, "PATH": "/usr/bin"})) == Embedded(False, False)
+    assert replace(context, env={**context.env, "PATH": "/usr/bin"}).chosen_engine() == Embedded(False, False)
 
 
 @pytest.mark.parametrize("name", ["pulumi", "terraform"])

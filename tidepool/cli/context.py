@@ -68,6 +68,18 @@ class Context:
         person = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
         return cls(os.environ, Path.cwd(), person, owns_process=True, root=os.geteuid() == 0)
 
+    def chosen_engine(self) -> Engine:
+        """Return the engine.
+
+        Raises:
+            EngineError: TIDEPOOL_ENGINE names none that is there.
+        """
+        if self.engine is not None:
+            return self.engine
+        from tidepool.cli.engine import choose
+
+        return choose(self.env, person=self.person, owns_process=self.owns_process)
+
     @property
     def who(self) -> str:
         """The person's name, also behind sudo."""

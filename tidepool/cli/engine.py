@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, TextIO
 
-from tidepool.cli.context import Context
 from tidepool.cli.errors import LACKS, Failure
 from tidepool.cli.show import tell, warn
 from tidepool.engine.choice import BUILT, EngineName, chosen_engine, pulumi_cli
@@ -58,17 +57,15 @@ class Engine(Protocol):
 _ASK_S: Final = 60.0
 
 
-def choose(context: Context) -> Engine:
-    """The engine that ``context`` wants (`tidepool.engine.command`).
+def choose(env: Mapping[str, str], *, person: bool, owns_process: bool) -> Engine:
+    """The engine that ``env`` wants (`tidepool.engine.command`); ``person`` and ``owns_process`` are as of a `Context`.
 
     Raises:
         EngineError: TIDEPOOL_ENGINE names none that is there.
     """
-    if context.engine is not None:
-        return context.engine
-    if chosen_engine(context.env) == "embedded":
-        return Embedded(context.person, context.owns_process)
-    return Pulumi(str(pulumi_cli(context.env)))
+    if chosen_engine(env) == "embedded":
+        return Embedded(person, owns_process)
+    return Pulumi(str(pulumi_cli(env)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from tidepool.cli.context import Connection, Context
 from tidepool.cli.engine import (
     Answer,
     Engine,
-    choose,
     engine_settings,
     plugin_settings,
     prepare,
@@ -200,7 +199,7 @@ def find_stack(context: Context, name: str | None, folder: str | None) -> Stack:
     named = (
         name or context.env.get("TIDEPOOL_STACK") or _selected(context, project, backend) or _only(project)
     )
-    return Stack(context, project, _checked_name(named), choose(context), settings)
+    return Stack(context, project, _checked_name(named), context.chosen_engine(), settings)
 
 
 def stacks_with_files(project: Project) -> list[str]:

@@ -21,7 +21,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tidepool.cli.engine import choose
 from tidepool.cli.errors import FAILED, OK, failure_of
 from tidepool.cli.operation import carry_out, parallel, turn
 from tidepool.cli.pools import open_conversions, pools_of
@@ -251,7 +250,7 @@ def _child(stack: Stack, hear: int, tell: int) -> None:
                 told = json.loads(words)
                 alone = replace(stack.context, person=False)
                 quiet = replace(
-                    stack, context=alone, engine=choose(alone), settings={**stack.settings, **known()}
+                    stack, context=alone, engine=alone.chosen_engine(), settings={**stack.settings, **known()}
                 )
                 moves = Moves(told["roles"], told["refresh"], frozenset(told["waits"]))
                 signal.signal(signal.SIGINT, signal.default_int_handler)
