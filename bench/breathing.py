@@ -76,7 +76,7 @@ class Ran:
 
 
 @dataclass
-class Seen:
+class ObservedMachines:
     """The machines of nodes, as they appear and go: name, from when, until when (None: it is there)."""
 
     lives: list[tuple[str, float, float | None]] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Cluster:
         }
         document = json.dumps({"config": {"cluster:spec": spec}})
         (folder / f"Pulumi.{STACK}.yaml").write_text(document)
-        self.seen = Seen()
+        self.observed = ObservedMachines()
 
     @contextmanager
     def breathing(self) -> Iterator[None]:
@@ -180,7 +180,7 @@ class Cluster:
 
     def until_empty(self) -> None:
         """Until no machine of a node is there."""
-        _until(lambda: all(until is not None for _, _, until in self.seen.lives), "all nodes are gone")
+        _until(lambda: all(until is not None for _, _, until in self.observed.lives), "all nodes are gone")
 
     def prepare(self) -> None:
         """Where jobs write."""
@@ -204,7 +204,7 @@ class Cluster:
         while not stop.wait(0.05):
             # Beside them, for a moment, what a machine is made in or taken apart in.
             names = {path.name for path in machines.iterdir() if _NODE.fullmatch(path.name)}
-            self.seen.look(names, time.time())
+            self.observed.look(names, time.time())
 
     def _run(self, *arguments: str) -> None:
         done = subprocess.run(
@@ -230,11 +230,11 @@ def bursts(cluster: Cluster, jobs: int, tell: Callable[[str], None]) -> tuple[li
     sizes = itertools.cycle([1, 2, 4, 8])
     while len(ran) < jobs:
         size = next(sizes)
-        lives = len(cluster.seen.lives)
+        lives = len(cluster.observed.lives)
         now = cluster.results(cluster.submit([{"exclusive": True, "run_s": 1}] * size))
         cluster.until_empty()
         ran += now
-        for name, _, until in cluster.seen.lives[lives:]:
+        for name, _, until in cluster.observed.lives[lives:]:
             ends = [each.ended for each in now if each.node == name]
             if ends and until is not None:
                 gone.append(until - max(ends))
@@ -250,7 +250,7 @@ def waves(cluster: Cluster, jobs: int, tell: Callable[[str], None]) -> tuple[lis
     """
     chosen = random.Random(5)
     ran: dict[int, float] = {}
-    lives, least, there = len(cluster.seen.lives), 0, 0
+    lives, least, there = len(cluster.observed.lives), 0, 0
     for number in range(10):
         wave = [
             {"tasks": chosen.choice([1, 1, 2]), "memory_per_cpu_mib": 100, "run_s": 2}
@@ -266,7 +266,7 @@ def waves(cluster: Cluster, jobs: int, tell: Callable[[str], None]) -> tuple[lis
             there = 0
         else:
             there = max(there, need)
-    return cluster.results(ran), len(cluster.seen.lives) - lives, least
+    return cluster.results(ran), len(cluster.observed.lives) - lives, least
 
 
 def percentile(values: Sequence[float], share: float) -> float:

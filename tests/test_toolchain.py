@@ -44,7 +44,7 @@ chmod +x "$2"
 """
 
 
-class Place:
+class Builder:
     """A module of its own, a cache, and a Go."""
 
     def __init__(self, path: Path, module: Module = KUBERNETES) -> None:
@@ -84,8 +84,8 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def builder(tmp_path: Path) -> Builder:
+    return Builder(tmp_path)
 
 
 @pytest.mark.parametrize("module", MODULES.values(), ids=MODULES)
@@ -113,66 +113,68 @@ CHANGES: dict[str, tuple[bool, Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_the_digest_changes_with_what_is_built_and_nothing_else(place: Place, what: str) -> None:
+def test_the_digest_changes_with_what_is_built_and_nothing_else(builder: Builder, what: str) -> None:
     matters, change = CHANGES[what]
-    before = read_source(place.module).digest
-    change(place.module.folder)
-    assert (read_source(place.module).digest != before) == matters
+    before = read_source(builder.module).digest
+    change(builder.module.folder)
+    assert (read_source(builder.module).digest != before) == matters
 
 
-def test_what_is_built_is_whole_and_found_and_not_built_again(place: Place) -> None:
+def test_what_is_built_is_whole_and_found_and_not_built_again(builder: Builder) -> None:
     with pytest.raises(ToolchainMissing, match=r"there is no /.*`make kubernetes` builds it"):
-        find(place.environment, place.module)
-    folder = place.build()
-    calls = place.calls.read_text().splitlines()
+        find(builder.environment, builder.module)
+    folder = builder.build()
+    calls = builder.calls.read_text().splitlines()
     assert [call.split()[-1] for call in calls] == list(KUBERNETES.tools.values())
     assert all(call.startswith("0 build -trimpath -buildvcs=false -mod=readonly ") for call in calls)
     assert "gitVersion=v1.36.3" in calls[list(KUBERNETES.tools).index("kubelet")]
-    assert len(place.said) == len(KUBERNETES.tools) + 1
-    assert folder.name == read_source(place.module).digest
-    assert find(place.environment, place.module).version == "1.36.3"
-    assert place.left() == [""]
-    assert place.build() == folder
-    assert len(place.calls.read_text().splitlines()) == len(KUBERNETES.tools)
-    assert len(place.said) == len(KUBERNETES.tools) + 1
+    assert len(builder.said) == len(KUBERNETES.tools) + 1
+    assert folder.name == read_source(builder.module).digest
+    assert find(builder.environment, builder.module).version == "1.36.3"
+    assert builder.left() == [""]
+    assert builder.build() == folder
+    assert len(builder.calls.read_text().splitlines()) == len(KUBERNETES.tools)
+    assert len(builder.said) == len(KUBERNETES.tools) + 1
 
 
 def test_a_module_is_built_with_its_tags(tmp_path: Path) -> None:
-    place = Place(tmp_path, NOMAD)
-    place.build()
-    assert " -tags hashicorpmetrics " in place.calls.read_text()
-    before = read_source(place.module).digest
-    assert read_source(dataclasses.replace(place.module, tags="")).digest != before
+    builder = Builder(tmp_path, NOMAD)
+    builder.build()
+    assert " -tags hashicorpmetrics " in builder.calls.read_text()
+    before = read_source(builder.module).digest
+    assert read_source(dataclasses.replace(builder.module, tags="")).digest != before
 
 
 def test_files_that_a_module_has_ready_are_taken_out_of_it(tmp_path: Path) -> None:
-    place = Place(tmp_path, PULUMI)
+    builder = Builder(tmp_path, PULUMI)
     files = {tool: origin for tool, origin in PULUMI.tools.items() if ":" in origin}
     for tool, origin in files.items():
         file = tmp_path / "modules" / origin.replace(":", "/")
         file.parent.mkdir(parents=True)
         file.write_text(tool)
         file.chmod(0o444)
-    folder = place.build(MODULES=str(tmp_path / "modules"))
+    folder = builder.build(MODULES=str(tmp_path / "modules"))
     assert all((folder / tool).read_text() == tool and os.access(folder / tool, os.X_OK) for tool in files)
-    (call,) = place.calls.read_text().splitlines()
+    (call,) = builder.calls.read_text().splitlines()
     assert "-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v3.255.0" in call
-    assert find(place.environment | {"TIDEPOOL_TOOLCHAIN": "/no/where"}, place.module).version == "3.255.0"
+    assert (
+        find(builder.environment | {"TIDEPOOL_TOOLCHAIN": "/no/where"}, builder.module).version == "3.255.0"
+    )
 
 
-def test_one_that_is_not_whole_is_no_toolchain_and_is_built_again(place: Place) -> None:
-    folder = place.build()
+def test_one_that_is_not_whole_is_no_toolchain_and_is_built_again(builder: Builder) -> None:
+    folder = builder.build()
     (folder / "etcd").unlink()
     (folder / "kubelet").chmod(0o644)
     with pytest.raises(ToolchainMissing, match="has no etcd, kubelet"):
-        find(place.environment, place.module)
-    assert place.build() == folder
+        find(builder.environment, builder.module)
+    assert builder.build() == folder
     assert (folder / "etcd").exists()
 
 
-def test_a_folder_that_is_named_is_taken_and_what_it_lacks_is_told(place: Place, tmp_path: Path) -> None:
-    named = place.build().rename(tmp_path / "named")
-    environment = place.environment | {"TIDEPOOL_TOOLCHAIN": str(named)}
+def test_a_folder_that_is_named_is_taken_and_what_it_lacks_is_told(builder: Builder, tmp_path: Path) -> None:
+    named = builder.build().rename(tmp_path / "named")
+    environment = builder.environment | {"TIDEPOOL_TOOLCHAIN": str(named)}
     nowhere = dataclasses.replace(KUBERNETES, folder=tmp_path / "no module")
     tools = find(environment, nowhere)
     assert tools.path("kubelet") == named / "kubelet"
@@ -188,14 +190,14 @@ def test_a_folder_that_is_named_is_taken_and_what_it_lacks_is_told(place: Place,
     ):
         find(environment, nowhere)
     with pytest.raises(ToolchainMissing, match="from which the tools are built"):
-        find(place.environment, nowhere)
+        find(builder.environment, nowhere)
 
 
 NOT_FETCHED = 'go: k8s.io/kubernetes@v1.36.3: Get "https://proxy.test/k8s.io": dial tcp: lookup proxy.test: no such host'
 
 
 def test_what_cannot_be_built_here_is_told_and_is_no_failure_where_that_is_said(
-    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    builder: Builder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cases: list[tuple[dict[str, str], str]] = [
         ({"PATH": "/no/where"}, "there is no Go on PATH: Kubernetes 1.36.3 is built with Go 1.26 or newer"),
@@ -204,61 +206,61 @@ def test_what_cannot_be_built_here_is_told_and_is_no_failure_where_that_is_said(
     ]  # fmt: skip
     for changes, told in cases:
         with pytest.raises(CannotBuild, match=re.escape(told)):
-            place.build(**changes)
+            builder.build(**changes)
         with monkeypatch.context() as patch:
-            for name, value in (place.environment | changes).items():
+            for name, value in (builder.environment | changes).items():
                 patch.setenv(name, value)
             assert main(["build", "kubernetes"]) == 1
             assert main(["build", "kubernetes", "--where-possible"]) == 0
         assert capsys.readouterr().err.count(told) == 2
 
 
-def test_a_build_that_fails_leaves_its_log_and_nothing_that_is_whole(place: Place) -> None:
+def test_a_build_that_fails_leaves_its_log_and_nothing_that_is_whole(builder: Builder) -> None:
     with pytest.raises(
         BuildFailed, match=r"(?s)building kubelet failed\. All .*\.log, which ends:\n  no such function"
     ):
-        place.build(FAILS_AT="kubelet", GO_SAYS="no such function")
+        builder.build(FAILS_AT="kubelet", GO_SAYS="no such function")
     with pytest.raises(BuildFailed, match="failed: the disk is full"):
-        place.build(FAILS_AT="kubelet", GO_SAYS="write: no space left on device")
+        builder.build(FAILS_AT="kubelet", GO_SAYS="write: no space left on device")
     with pytest.raises(BuildFailed, match=r"other bytes than go\.sum has"):
-        place.build(FAILS_AT="kubelet", GO_SAYS="verifying module: checksum mismatch")
-    assert place.left() == ["log"]
-    place.build()
-    assert place.left() == [""]
+        builder.build(FAILS_AT="kubelet", GO_SAYS="verifying module: checksum mismatch")
+    assert builder.left() == ["log"]
+    builder.build()
+    assert builder.left() == [""]
 
 
-def test_a_cache_that_cannot_be_written_is_told(place: Place) -> None:
-    place.cache.write_text("a file")
+def test_a_cache_that_cannot_be_written_is_told(builder: Builder) -> None:
+    builder.cache.write_text("a file")
     with pytest.raises(BuildFailed, match="Not a directory; XDG_CACHE_HOME names another cache"):
-        place.build()
+        builder.build()
 
 
 def test_of_two_builders_the_second_waits_and_a_killed_one_is_followed_when_the_last_of_it_is_gone(
-    place: Place,
+    builder: Builder,
 ) -> None:
-    first = place.process(STOPS_AT="kube-scheduler")
+    first = builder.process(STOPS_AT="kube-scheduler")
     try:
-        stopped = place.calls.with_name("calls.stopped")
+        stopped = builder.calls.with_name("calls.stopped")
         deadline = time.monotonic() + 30
         while not stopped.exists():
             assert time.monotonic() < deadline
             assert first.poll() is None
             time.sleep(0.01)
-        with place.process() as second:
+        with builder.process() as second:
             assert second.stderr is not None
             assert second.stderr.readline() == "kubernetes: another builds it; waiting for that\n"
             first.kill()  # Go goes on, and with it the lock
             with pytest.raises(subprocess.TimeoutExpired):
                 second.wait(0.5)
-            calls = len(place.calls.read_text().splitlines())
+            calls = len(builder.calls.read_text().splitlines())
             os.killpg(first.pid, signal.SIGKILL)
             assert second.wait(30) == 0
-            assert len(place.calls.read_text().splitlines()) == calls + len(KUBERNETES.tools)
+            assert len(builder.calls.read_text().splitlines()) == calls + len(KUBERNETES.tools)
     finally:
         if first.poll() is None:
             os.killpg(first.pid, signal.SIGKILL)
         first.communicate()
-    assert place.left() == [""]
+    assert builder.left() == [""]
 
 
 # The tools themselves

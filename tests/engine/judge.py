@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.engine.judging.case import SUITES, Case, load_all
 from tests.engine.judging.copy import Copy, NotHere
 from tests.engine.judging.packages import provide
-from tests.engine.judging.play import Play, Seen
+from tests.engine.judging.play import Play, PlayedStep
 from tests.engine.judging.sdk import generate
 from tests.engine.judging.verdict import Verdict, judge, table
 from tests.engine.scenarios.actors import engine, real_cli, version_of
@@ -43,7 +43,7 @@ def verdict_on(case: Case, checkout: Path, cli: Actor | None, built: Path) -> Ve
     return judge(case, ours, theirs)
 
 
-def _play(case: Case, checkout: Path, actor: Actor, cli: Actor | None, built: Path) -> list[Seen]:
+def _play(case: Case, checkout: Path, actor: Actor, cli: Actor | None, built: Path) -> list[PlayedStep]:
     with tempfile.TemporaryDirectory(prefix="judge-") as root:
         copy = Copy(checkout, case, Path(root), built)
         provide(case.packages, copy, built)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine import judge
 from tests.engine.judging.case import SUITES, Case, Step, load_all
-from tests.engine.judging.play import Seen
+from tests.engine.judging.play import PlayedStep
 from tests.engine.judging.verdict import judge as verdict_of
 from tests.engine.judging.verdict import table
 
@@ -65,8 +65,8 @@ def test_a_refusal_is_one_only_with_its_message(checkout: Path) -> None:
 def test_what_differs_from_the_cli_is_named() -> None:
     step = Step("up")
     ours, theirs = (
-        Seen(step, {"exit code": 0, "state": [1]}, [], 1.0),
-        Seen(step, {"exit code": 0, "state": [2]}, [], 1.0),
+        PlayedStep(step, {"exit code": 0, "state": [1]}, [], 1.0),
+        PlayedStep(step, {"exit code": 0, "state": [2]}, [], 1.0),
     )
     assert verdict_of(Case("p"), [ours], [theirs]).why == "in state"
     meant = Case("p", unlike={"parts": ["state"], "because": "it is better"})

@@ -32,7 +32,7 @@ _TIMES: Final = re.compile(r'"(?:created|modified)": "([^"]+)"')
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PlayedStep:
     """A step that was done. ``parts`` can be compared; ``wrong`` is what the test would not accept."""
 
     step: Step
@@ -59,7 +59,7 @@ class Play:
         project = yaml.safe_load((self.copy.project / "Pulumi.yaml").read_text())["name"]
         self._names = Normaliser(str(self.copy.root), project)
 
-    def run(self) -> list[Seen]:
+    def run(self) -> list[PlayedStep]:
         """All steps, up to the first that never ends. Raises AssertionError where the stack cannot be made."""
         for words in (["stack", "init", "dev"], *(["config", *shlex.split(c)] for c in self.case.config)):
             self._command([*words, "--non-interactive"])
@@ -74,7 +74,7 @@ class Play:
             raise AssertionError(f"{shlex.join(arguments)}: {done.stdout}{done.stderr}")
         return done.stdout
 
-    def _step(self, number: int, step: Step) -> Seen:
+    def _step(self, number: int, step: Step) -> PlayedStep:
         if step.over:
             self.copy.lay_over(step.over)
         log_path = self.copy.root / "events.jsonl"
@@ -110,7 +110,7 @@ class Play:
         told = printed + "".join(e.get("diagnosticEvent", {}).get("message", "") for e in log)
         wrong = _wrong(step, code, self._resources, told)
         wrong += [f"there is no file {n!r}" for n in step.leaves if not (self.copy.scratch / n).exists()]
-        return Seen(step, parts, wrong, seconds, printed)
+        return PlayedStep(step, parts, wrong, seconds, printed)
 
     def _run(self, words: list[str], interrupt: str) -> tuple[int, str]:
         output = self.copy.root / "output"

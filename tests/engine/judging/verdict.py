@@ -9,7 +9,7 @@ from typing import Literal
 from tests.engine.scenarios.compare import differences
 
 from .case import Case
-from .play import Seen
+from .play import PlayedStep
 
 Word = Literal["works", "differs", "refused", "fails", "not run"]
 
@@ -27,7 +27,7 @@ class Verdict:
     cli_s: float = 0.0
 
 
-def judge(case: Case, engine: Sequence[Seen], cli: Sequence[Seen]) -> Verdict:
+def judge(case: Case, engine: Sequence[PlayedStep], cli: Sequence[PlayedStep]) -> Verdict:
     """The verdict on what the engine did; ``cli`` is empty where there is no CLI to compare with."""
     times = sum(s.seconds for s in engine), sum(s.seconds for s in cli)
     if case.refused:

@@ -20,7 +20,7 @@ _numbers = itertools.count(1)
 
 
 @dataclass
-class Place:
+class JournalLocation:
     """Where one journal is; each `open` is another process's, as far as the database can tell."""
 
     path: Path | None = None
@@ -53,30 +53,32 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture
-def in_postgres(postgres: Postgres) -> Iterator[Place]:
-    place = Place(postgres=postgres, stack=f"test_{next(_numbers)}")
-    yield place
-    for database in place.opened:
+def in_postgres(postgres: Postgres) -> Iterator[JournalLocation]:
+    location = JournalLocation(postgres=postgres, stack=f"test_{next(_numbers)}")
+    yield location
+    for database in location.opened:
         database.close()
     with psycopg.connect(postgres.url, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA IF EXISTS {schema_name(place.stack)} CASCADE".encode())
+        connection.execute(f"DROP SCHEMA IF EXISTS {schema_name(location.stack)} CASCADE".encode())
 
 
 @pytest.fixture
-def in_file(tmp_path: Path) -> Iterator[Place]:
-    place = Place(path=tmp_path / "scaler" / "journal.sqlite")
-    yield place
-    for database in place.opened:
+def in_file(tmp_path: Path) -> Iterator[JournalLocation]:
+    location = JournalLocation(path=tmp_path / "scaler" / "journal.sqlite")
+    yield location
+    for database in location.opened:
         database.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest) -> Place:
+def location(request: pytest.FixtureRequest) -> JournalLocation:
     """An empty journal in either."""
-    found: Place = request.getfixturevalue("in_file" if request.param == "sqlite" else "in_postgres")
+    found: JournalLocation = request.getfixturevalue(
+        "in_file" if request.param == "sqlite" else "in_postgres"
+    )
     return found
 
 
 @pytest.fixture
-def journal(place: Place) -> SqlJournal:
-    return place.open()
+def journal(location: JournalLocation) -> SqlJournal:
+    return location.open()

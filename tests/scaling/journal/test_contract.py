@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.scaling.journal.conftest import Place
+from tests.scaling.journal.conftest import JournalLocation
 from tests.scaling.journal.values import (
     DELETE_ORPHAN,
     DRAIN,
@@ -50,8 +50,8 @@ def test_who_has_it_gets_it_again_in_the_same_epoch_and_longer(journal: SqlJourn
     assert leads(journal, now=later(9)) == Lease("a", 1, later(19)) == journal.leader()
 
 
-def test_another_gets_it_when_it_has_run_out_in_the_next_epoch(place: Place) -> None:
-    one, other = place.open(), place.open()
+def test_another_gets_it_when_it_has_run_out_in_the_next_epoch(location: JournalLocation) -> None:
+    one, other = location.open(), location.open()
     leads(one)
     assert other.acquire("b", later(9.9), LASTING_S) is None
     assert one.leader() == Lease("a", 1, later(LASTING_S))
@@ -67,8 +67,8 @@ def test_one_whose_lease_ran_out_begins_another_epoch(journal: SqlJournal) -> No
         journal.write_kept(old, Kept())
 
 
-def test_what_was_let_go_of_is_free_at_once(place: Place) -> None:
-    one, other = place.open(), place.open()
+def test_what_was_let_go_of_is_free_at_once(location: JournalLocation) -> None:
+    one, other = location.open(), location.open()
     lease = leads(one)
     one.release(lease)
     with pytest.raises(Fenced, match="nobody has it"):
@@ -78,8 +78,10 @@ def test_what_was_let_go_of_is_free_at_once(place: Place) -> None:
     assert other.acquire("c", NOW, LASTING_S) is None
 
 
-def test_a_clock_that_went_back_keeps_nobody_out_for_longer_than_a_lease_lasts(place: Place) -> None:
-    dead, other = place.open(), place.open()
+def test_a_clock_that_went_back_keeps_nobody_out_for_longer_than_a_lease_lasts(
+    location: JournalLocation,
+) -> None:
+    dead, other = location.open(), location.open()
     leads(dead, now=later(86_400))
     assert other.acquire("b", NOW, LASTING_S) is None
     assert other.acquire("b", later(9.9), LASTING_S) is None
@@ -91,8 +93,8 @@ def test_a_clock_that_goes_back_under_its_holder_takes_nothing_from_it(journal: 
     assert leads(journal).epoch == 1
 
 
-def test_only_one_of_many_at_once_gets_it(place: Place) -> None:
-    journals = [place.open() for _ in range(6)]
+def test_only_one_of_many_at_once_gets_it(location: JournalLocation) -> None:
+    journals = [location.open() for _ in range(6)]
     got: list[Lease] = []
     all_ready = threading.Barrier(len(journals))
 
@@ -122,8 +124,10 @@ WRITES = {
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_leader_that_was_paused_past_its_lease_writes_nothing(place: Place, write: str) -> None:
-    paused, other = place.open(), place.open()
+def test_a_leader_that_was_paused_past_its_lease_writes_nothing(
+    location: JournalLocation, write: str
+) -> None:
+    paused, other = location.open(), location.open()
     lease = leads(paused)
     paused.write_kept(lease, Kept({"cpu": HostSet("cpu-1")}))
     paused.decided(lease, a_cluster_state(), Memory(), a_decision(DRAIN, desired="cpu-1"))
@@ -165,8 +169,8 @@ def test_at_first_nothing_is_known(journal: SqlJournal) -> None:
         assert found == ()
 
 
-def test_where_it_is_is_found_by_the_next(place: Place) -> None:
-    one = place.open()
+def test_where_it_is_is_found_by_the_next(location: JournalLocation) -> None:
+    one = location.open()
     kept = Kept(
         {"cpu": HostSet("cpu-[1-2]"), "gpu": HostSet()},
         Memory(launches={"cpu-1": Launch(NOW, later(60), (7,))}),
@@ -175,7 +179,7 @@ def test_where_it_is_is_found_by_the_next(place: Place) -> None:
     )
     one.write_kept(leads(one), kept)
     one.close()
-    assert place.open().kept() == kept
+    assert location.open().kept() == kept
 
 
 def test_a_decision_leaves_its_wish_and_memory_and_what_power_saving_asks_for(journal: SqlJournal) -> None:
@@ -190,8 +194,8 @@ def test_a_decision_leaves_its_wish_and_memory_and_what_power_saving_asks_for(jo
 # Decisions and intents
 
 
-def test_an_intent_is_open_until_it_ended(place: Place) -> None:
-    one, other = place.open(), place.open()
+def test_an_intent_is_open_until_it_ended(location: JournalLocation) -> None:
+    one, other = location.open(), location.open()
     lease = leads(one)
     launch, drain, delete_orphan = one.decided(lease, a_cluster_state(), Memory(), a_decision())
     assert [each.action for each in (launch, drain, delete_orphan)] == [LAUNCH, DRAIN, DELETE_ORPHAN]
@@ -213,8 +217,8 @@ def test_a_decision_is_found_with_what_it_was_made_of(journal: SqlJournal) -> No
     assert found.counts == {"nodes": 2, "jobs": 0, "machines": 0, "pods": 0}
 
 
-def test_of_a_large_world_only_its_counts_are_kept(place: Place) -> None:
-    journal = place.open(largest_state_bytes=1000)
+def test_of_a_large_world_only_its_counts_are_kept(location: JournalLocation) -> None:
+    journal = location.open(largest_state_bytes=1000)
     lease = leads(journal)
     for nodes in (2, 3):
         journal.decided(lease, a_cluster_state(nodes), Memory(), a_decision())
@@ -354,8 +358,8 @@ def test_what_is_old_is_forgotten_but_for_what_is_open_and_the_last(journal: Sql
 # Several at once
 
 
-def test_readers_see_what_was_while_another_writes(place: Place) -> None:
-    database, reader = place.database(), place.open()
+def test_readers_see_what_was_while_another_writes(location: JournalLocation) -> None:
+    database, reader = location.database(), location.open()
     leads(reader)
     with database.writing() as sql:
         sql.change("UPDATE lease SET holder = 'x'")
@@ -363,8 +367,8 @@ def test_readers_see_what_was_while_another_writes(place: Place) -> None:
     assert reader.leader() == Lease("x", 1, later(LASTING_S))
 
 
-def test_two_writers_at_once_lose_nothing(place: Place) -> None:
-    journals = [place.open(), place.open()]
+def test_two_writers_at_once_lose_nothing(location: JournalLocation) -> None:
+    journals = [location.open(), location.open()]
     lease = leads(journals[0])
     each = 25
 
@@ -410,11 +414,11 @@ def test_closing_twice_is_no_mistake_and_it_opens_again_when_it_is_asked(journal
     assert journal.kept() == Kept()
 
 
-def test_what_cannot_be_read_is_said_and_does_not_hide_the_rest(place: Place) -> None:
-    journal = place.open()
+def test_what_cannot_be_read_is_said_and_does_not_hide_the_rest(location: JournalLocation) -> None:
+    journal = location.open()
     lease = leads(journal)
     journal.decided(lease, a_cluster_state(), Memory(), a_decision())
-    with place.database().writing() as sql:
+    with location.database().writing() as sql:
         sql.change("UPDATE decision SET world = ?", [b"{}"])
         sql.change("UPDATE kept SET body = ?", [b"[]"])
     (found,) = journal.decisions(limit=1)
@@ -424,19 +428,19 @@ def test_what_cannot_be_read_is_said_and_does_not_hide_the_rest(place: Place) ->
         journal.kept()
 
 
-def test_a_journal_of_a_newer_release_is_refused_and_left_alone(place: Place) -> None:
-    with place.database().writing() as sql:
+def test_a_journal_of_a_newer_release_is_refused_and_left_alone(location: JournalLocation) -> None:
+    with location.database().writing() as sql:
         sql.change("UPDATE tidepool_journal SET version = 99")
     with pytest.raises(
         JournalError, match=r"written by a newer release of Tidepool \(schema 99; this one knows 1\)"
     ):
-        place.open()
+        location.open()
 
 
 def test_one_of_an_earlier_release_is_brought_forward_with_all_that_is_in_it(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    location: JournalLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = place.open()
+    old = location.open()
     old.pause(Pause("me", NOW))
     migrations = (
         *database.MIGRATIONS,
@@ -445,20 +449,20 @@ def test_one_of_an_earlier_release_is_brought_forward_with_all_that_is_in_it(
     for module in (database, sqlite, postgres):
         monkeypatch.setattr(module, "MIGRATIONS", migrations)
     for _ in range(2):
-        new = place.database()
+        new = location.database()
         with new.reading() as sql:
             assert sql.run("SELECT more FROM pause") == [("new",)]
             assert sql.run("SELECT version FROM tidepool_journal") == [(2,)]
-    assert place.open().paused() == Pause("me", NOW)
+    assert location.open().paused() == Pause("me", NOW)
 
 
-def test_many_that_open_an_empty_one_at_once_all_get_it(place: Place) -> None:
+def test_many_that_open_an_empty_one_at_once_all_get_it(location: JournalLocation) -> None:
     all_ready = threading.Barrier(4)
     journals: list[SqlJournal] = []
 
     def open_it() -> None:
         all_ready.wait()
-        journals.append(place.open())
+        journals.append(location.open())
 
     threads = [threading.Thread(target=open_it) for _ in range(4)]
     for thread in threads:

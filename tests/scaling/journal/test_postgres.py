@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.scaling.journal.conftest import Place
+from tests.scaling.journal.conftest import JournalLocation
 from tests.scaling.journal.postgres import Postgres
 from tests.scaling.journal.test_contract import leads
 from tests.scaling.journal.values import NOW, a_cluster_state, a_decision, later
@@ -19,7 +19,7 @@ from tidepool.scaling.memory import Memory
 from tidepool.scaling.ports import JournalError, Kept, Pause
 
 
-def test_it_goes_on_when_the_server_is_back(postgres: Postgres, in_postgres: Place) -> None:
+def test_it_goes_on_when_the_server_is_back(postgres: Postgres, in_postgres: JournalLocation) -> None:
     journal = in_postgres.open()
     lease = leads(journal)
     postgres.stop()
@@ -34,7 +34,7 @@ def test_it_goes_on_when_the_server_is_back(postgres: Postgres, in_postgres: Pla
 
 
 def test_a_connection_that_was_cut_between_two_calls_is_made_again(
-    postgres: Postgres, in_postgres: Place
+    postgres: Postgres, in_postgres: JournalLocation
 ) -> None:
     journal = in_postgres.open()
     lease = leads(journal)
@@ -45,7 +45,9 @@ def test_a_connection_that_was_cut_between_two_calls_is_made_again(
     journal.write_kept(lease, Kept())
 
 
-def test_a_server_that_hangs_is_not_waited_for_for_ever(postgres: Postgres, in_postgres: Place) -> None:
+def test_a_server_that_hangs_is_not_waited_for_for_ever(
+    postgres: Postgres, in_postgres: JournalLocation
+) -> None:
     in_postgres.database()  # so that the tables are there: on a busy machine to make them takes longer than this
     database = PostgresDatabase(postgres.url, in_postgres.stack, answer_timeout_s=1.0)
     in_postgres.opened.append(database)
@@ -59,7 +61,7 @@ def test_a_server_that_hangs_is_not_waited_for_for_ever(postgres: Postgres, in_p
         assert sql.change("UPDATE lease SET epoch = epoch") == 1
 
 
-def test_one_that_is_stopped_in_the_middle_of_a_write_keeps_nobody_out(in_postgres: Place) -> None:
+def test_one_that_is_stopped_in_the_middle_of_a_write_keeps_nobody_out(in_postgres: JournalLocation) -> None:
     stopped, other = in_postgres.database(), in_postgres.open()
 
     def stop_in_the_middle() -> None:
@@ -76,7 +78,7 @@ def test_one_that_is_stopped_in_the_middle_of_a_write_keeps_nobody_out(in_postgr
     assert leader.holder == "b"
 
 
-def test_the_time_of_leases_is_the_servers(postgres: Postgres, in_postgres: Place) -> None:
+def test_the_time_of_leases_is_the_servers(postgres: Postgres, in_postgres: JournalLocation) -> None:
     environment = {JOURNAL_VARIABLE: postgres.url}
     folder = Path("somewhere") / in_postgres.stack / "scaler"
     one, other = (open_journal(folder, environment) for _ in range(2))
@@ -89,7 +91,7 @@ def test_the_time_of_leases_is_the_servers(postgres: Postgres, in_postgres: Plac
         journal.close()
 
 
-def test_each_stack_has_its_own(postgres: Postgres, in_postgres: Place) -> None:
+def test_each_stack_has_its_own(postgres: Postgres, in_postgres: JournalLocation) -> None:
     environment = {JOURNAL_VARIABLE: postgres.url}
     journal = in_postgres.open()
     journal.pause(Pause("me", NOW))
@@ -128,7 +130,7 @@ def test_a_server_that_cannot_be_reached_is_named(postgres: Postgres) -> None:
         PostgresDatabase("postgresql://me@127.0.0.1:1/nothing", "dev")
 
 
-def test_a_table_that_is_missing_is_said(in_postgres: Place) -> None:
+def test_a_table_that_is_missing_is_said(in_postgres: JournalLocation) -> None:
     journal = in_postgres.open()
     with in_postgres.database().writing() as sql:
         sql.change("DROP TABLE intent")

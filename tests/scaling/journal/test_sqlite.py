@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scaling.journal.conftest import Place
+from tests.scaling.journal.conftest import JournalLocation
 from tests.scaling.journal.values import NOW, a_cluster_state, a_decision
 from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.journal import JOURNAL_FILE, JOURNAL_VARIABLE, open_journal
@@ -226,6 +226,6 @@ def test_an_address_of_another_kind_is_refused_without_being_shown(tmp_path: Pat
     assert not (tmp_path / JOURNAL_FILE).exists()
 
 
-def test_without_an_address_it_is_a_file(in_file: Place, tmp_path: Path) -> None:
+def test_without_an_address_it_is_a_file(in_file: JournalLocation, tmp_path: Path) -> None:
     open_journal(tmp_path, {JOURNAL_VARIABLE: " "}).close()
     assert (tmp_path / JOURNAL_FILE).exists()

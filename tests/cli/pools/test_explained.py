@@ -26,7 +26,7 @@ from tidepool.cli.explain.why_pool import (
 )
 from tidepool.cli.pools.converting import Progress
 from tidepool.cli.pools.view import Known
-from tidepool.cli.pools.view import MachineView as SeenMachine
+from tidepool.cli.pools.view import MachineView as PoolMachine
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import ClusterSpec
@@ -125,7 +125,7 @@ def test_a_stack_without_pools_is_shown_as_ever() -> None:
 def test_why_a_machine_waits_names_the_budget_the_deadline_with_its_year_and_what_comes() -> None:
     going, past = conversion(), conversion(id=3, phase="stopped", ended=ago(100), text="cancelled by ada")
     known: dict[Role, Known] = {"slurm": "absent", "kubernetes": "present"}
-    machine = SeenMachine(
+    machine = PoolMachine(
         "shared-2", "kubernetes", ago(600), "no node", "ready, cordoned", (POD,), None, known
     )
     from tidepool.cli.pools.view import conversion_view
