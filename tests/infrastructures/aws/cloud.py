@@ -22,10 +22,8 @@ stack of ours does not need is refused.
 from __future__ import annotations
 
 import base64
-import ctypes
 import itertools
 import json
-import os
 import ssl
 import subprocess
 import threading
@@ -36,11 +34,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
-from xml.sax.saxutils import escape
+from urllib.parse import urlsplit
 
 import boto3
 import botocore.config
@@ -50,6 +47,18 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.test import Client
 
 from tests.golden import golden_image
+from tests.infrastructures.aws.http import (
+    Answer,
+    Asked,
+    Raw,
+    Refused,
+    Request,
+    handler,
+    refused,
+    served,
+    texts,
+    xml,
+)
 from tests.infrastructures.aws.specs import REGION, ZONE
 from tests.infrastructures.local.stacks import Stack, left_of
 from tidepool.cluster.boot import File, Folder, Mount, Service
@@ -67,43 +76,7 @@ _PROGRAMS: Final = Path(__file__).parent / "machine"
 _OF_TEST: Final = "/etc/tidepool-test"
 _SERVICES: Final = {"ec2", "iam", "s3", "secretsmanager", "elasticfilesystem", "servicequotas"}
 _CAPABILITIES: Final = ("net_admin", "sys_admin", "sys_ptrace", "mknod")
-_CLONE_NEWNET: Final = 0x40000000
-_ERROR: Final = "<Response><Errors><Error><Code>{}</Code><Message>{}</Message></Error></Errors><RequestID>1</RequestID></Response>"
-_CHUNK: Final = 1 << 20
 _MOUNT_TARGET_MADE: Final = ("POST", "/2015-02-01/mount-targets", 200)
-
-Answer = tuple[int, Mapping[str, str], bytes]
-Asked = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One of HTTP. The body of an upload is not in it but counted."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: bytes
-    uploaded: int = 0
-
-    def header(self, name: str) -> str:
-        """One of them, however it is written."""
-        return next((value for key, value in self.headers.items() if key.lower() == name.lower()), "")
-
-    @property
-    def asked(self) -> Asked:
-        """The parameters of a call of EC2."""
-        return {key: values[0] for key, values in parse_qs(self.body.decode()).items()}
-
-    @property
-    def service(self) -> str:
-        """The one that it is signed for."""
-        scope = self.header("Authorization").partition("Credential=")[2].split(",")[0].split("/")
-        return scope[3] if len(scope) > 4 else ""
-
-
-class Refused(Exception):
-    """The front does not do it, as AWS would not: an error code and why."""
 
 
 @dataclass
@@ -177,7 +150,7 @@ class Cloud:
     def answer(self, request: Request) -> Answer:
         """What AWS says."""
         if request.service not in _SERVICES:
-            return _refused(
+            return refused(
                 "AccessDenied", f"the front of the tests does not know the service {request.service!r}"
             )
         try:
@@ -191,9 +164,9 @@ class Cloud:
                     (self.folder / "efs" / json.loads(request.body)["FileSystemId"]).mkdir(exist_ok=True)
                 return answer
         except Refused as error:
-            return _refused(*error.args)
+            return refused(*error.args)
         except Exception:  # noqa: BLE001 (a mistake of the tests' own, which whoever asked tells)
-            return _refused("AccessDenied", traceback.format_exc())
+            return refused("AccessDenied", traceback.format_exc())
 
     def _pass(self, request: Request) -> Answer:
         said = self._moto.open(
@@ -241,7 +214,7 @@ class Cloud:
             "DescribeImportSnapshotTasks": self._import_tasks,
         }
         if action in own:
-            return 200, {"Content-Type": "text/xml"}, _xml(f"{action}Response", own[action](asked))
+            return 200, {"Content-Type": "text/xml"}, xml(f"{action}Response", own[action](asked))
         if action == "RegisterImage":
             self._check_image(asked)
         answer = self._pass(request)
@@ -302,8 +275,8 @@ class Cloud:
     # Machines
 
     def _run(self, asked: Asked, said: ET.Element) -> None:
-        (instance,) = _texts(said, "instanceId")
-        (address, *_) = _texts(said, "privateIpAddress")
+        (instance,) = texts(said, "instanceId")
+        (address, *_) = texts(said, "privateIpAddress")
         template = self._template(asked["LaunchTemplate.LaunchTemplateId"], asked["LaunchTemplate.Version"])
         self._profiles[address] = template["IamInstanceProfile"]["Arn"].rpartition("/")[2]
         user_data = yaml.safe_load(base64.b64decode(template["UserData"]))
@@ -359,17 +332,17 @@ class Cloud:
         )
 
     def _start(self, asked: Asked, said: ET.Element) -> None:
-        for instance in _texts(said, "instanceId"):
+        for instance in texts(said, "instanceId"):
             kernel.create_machine(self.data, self._specs[instance])
             for volume in self._volumes_at(instance):
                 self._plug_in(instance, volume)
 
     def _stop(self, asked: Asked, said: ET.Element) -> None:
-        for instance in _texts(said, "instanceId"):
+        for instance in texts(said, "instanceId"):
             kernel.stop_machine(self.data, _STACK, instance, timeout_s=10)
 
     def _terminate(self, asked: Asked, said: ET.Element) -> None:
-        for instance in _texts(said, "instanceId"):
+        for instance in texts(said, "instanceId"):
             if spec := self._specs.pop(instance, None):
                 kernel.delete_machine(self.data, _STACK, instance)
                 del self._profiles[spec.address]
@@ -490,22 +463,8 @@ class Cloud:
         status, kept, said = self._pass(
             Request(request.method, path, headers, body.encode() if isinstance(body, str) else bytes(body))
         )
-        raw = _Raw(said)
+        raw = Raw(said)
         return AWSResponse(request.url, status, dict(kept), raw)
-
-
-class _Raw:
-    """A body as botocore reads one."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-
-    def stream(self, **_: Any) -> Iterator[bytes]:
-        yield self._body
-
-
-def _refused(code: str, why: str) -> Answer:
-    return 400, {"Content-Type": "text/xml"}, _ERROR.format(code, escape(why)).encode()
 
 
 def _bare(volume: str) -> str:
@@ -514,110 +473,6 @@ def _bare(volume: str) -> str:
 
 def _device(volume: str) -> str:
     return f"/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_{_bare(volume)}"
-
-
-def _texts(root: ET.Element, name: str) -> list[str]:
-    found = (each.text or "" for each in root.iter() if each.tag.rpartition("}")[2] == name)
-    return list(dict.fromkeys(each for each in found if each))
-
-
-def _xml(tag: str, content: Mapping[str, Any] | str) -> bytes:
-    def element(tag: str, content: Mapping[str, Any] | str) -> ET.Element:
-        made = ET.Element(tag)
-        if isinstance(content, str):
-            made.text = content
-        else:
-            made.extend(element(*each) for each in content.items())
-        return made
-
-    root = element(tag, content)
-    root.set("xmlns", "http://ec2.amazonaws.com/doc/2016-11-15/")
-    return ET.tostring(root)
-
-
-# Servers
-
-
-def _handler(answer: Callable[[Request, str], Answer]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _do(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            where = urlsplit(self.path)
-            is_upload = self.command == "PUT" and where.path.count("/") > 1 and not where.query
-            body, uploaded = b"", 0
-            if is_upload:
-                while uploaded < length and (chunk := self.rfile.read(min(_CHUNK, length - uploaded))):
-                    uploaded += len(chunk)
-            else:
-                body = self.rfile.read(length)
-            headers = {
-                name: value for name, value in self.headers.items() if name.lower() != "content-length"
-            }
-            status, said, content = answer(
-                Request(self.command, self.path, headers, body, uploaded), self.client_address[0]
-            )
-            self.send_response(status)
-            for name, value in said.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(content)
-
-        def do_GET(self) -> None:
-            self._do()
-
-        def do_PUT(self) -> None:
-            self._do()
-
-        def do_POST(self) -> None:
-            self._do()
-
-        def do_DELETE(self) -> None:
-            self._do()
-
-        def do_HEAD(self) -> None:
-            self._do()
-
-        def log_message(self, *args: object) -> None:
-            """Nobody reads it."""
-
-    return Handler
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-
-def _served(
-    namespace: str, address: str, port: int, handler: type[BaseHTTPRequestHandler]
-) -> ThreadingHTTPServer:
-    """A server that listens in the network namespace of that path; "" is this process's own."""
-    made: list[ThreadingHTTPServer | OSError] = []
-
-    def listen() -> None:
-        try:
-            if namespace:
-                descriptor = os.open(namespace, os.O_RDONLY)
-                try:
-                    if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET):
-                        raise OSError(ctypes.get_errno(), namespace)
-                finally:
-                    os.close(descriptor)
-            made.append(_Server((address, port), handler))
-        except OSError as error:
-            made.append(error)
-
-    # A namespace is a thread's, and its sockets stay there.
-    thread = threading.Thread(target=listen)
-    thread.start()
-    thread.join()
-    (server,) = made
-    if isinstance(server, OSError):
-        raise server
-    return server
 
 
 @contextmanager
@@ -639,15 +494,15 @@ def cloud(folder: Path) -> Iterator[Cloud]:
         forwards = "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 0 >/proc/sys/net/ipv4/conf/all/send_redirects"
         subprocess.run([*it.prefix, "sh", "-c", forwards], check=True)
         namespace = f"/proc/{network.pid}/ns/net"
-        api = _handler(lambda request, _: it.answer(request))
-        servers.append(_served(namespace, gateway, 5000, api))
-        servers.append(_served(namespace, _IMDS, 80, _handler(it.metadata)))
-        secrets = _served(namespace, gateway, 443, _handler(lambda request, _: it.secret(request)))
+        api = handler(lambda request, _: it.answer(request))
+        servers.append(served(namespace, gateway, 5000, api))
+        servers.append(served(namespace, _IMDS, 80, handler(it.metadata)))
+        secrets = served(namespace, gateway, 443, handler(lambda request, _: it.secret(request)))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder / "own.pem")
         secrets.socket = context.wrap_socket(secrets.socket, server_side=True)
         servers.append(secrets)
-        servers.append(_served("", "127.0.0.1", 0, api))
+        servers.append(served("", "127.0.0.1", 0, api))
         it.url, it.url_here = f"http://{gateway}:5000", f"http://127.0.0.1:{servers[-1].server_port}"
         for server in servers:
             threading.Thread(target=server.serve_forever, daemon=True).start()
