@@ -2,7 +2,7 @@
 
 The hosts and the cluster, which has a backup controller and accounting besides, are there for all tests of the file. These are
 one story, from top to bottom: what runs where, growth, a host that dies, one that comes to another fleet, a shape that changes,
-and a roll-out that goes wrong. Before and after each of them the fleet `cpu` has its two nodes.
+a roll-out, and one that goes wrong. Before and after each of them the fleet `cpu` has its two nodes.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ OWN = {"ctl": "host-1", "ctlbackup": "host-2", "dbd": "host-3", "login-1": "host
 NODES = ("host-5", "host-6", "host-7")
 VOLUMES = ("home", "slurmctld", "database")
 HOSTS = (*OWN.values(), *NODES)
-#: A version of the stack's program that is ahead of its hosts: they do not have this slurmd.
-AHEAD = """
-def ahead(args):
+#: In the stack's program, another version of the fleet's job: its slurmd is another file.
+VERSION = """
+def version(args):
     if args.name == "slurmd-cpu" and args.type_ == "nomad:index/job:Job":
         spec = pulumi.Output.from_input(args.props["jobspec"])
-        args.props["jobspec"] = spec.apply(lambda told: told.replace("/usr/sbin/slurmd", "/opt/slurm-99/sbin/slurmd"))
+        args.props["jobspec"] = spec.apply(lambda told: told.replace("/usr/sbin/slurmd", "SLURMD"))
         return pulumi.ResourceTransformationResult(args.props, args.opts)
 
 
-pulumi.runtime.register_stack_transformation(ahead)
+pulumi.runtime.register_stack_transformation(version)
 """
 #: Longer than all may take on a busy machine.
 UP_S = 600.0
@@ -163,6 +163,23 @@ def slurmctld(cluster: Elsewhere, hosts: Agents) -> tuple[str, int, str]:
     running = allocations(cluster, hosts, "slurm-ctl")[OWN["ctl"]]
     process = hosts.run(OWN["ctl"], "pgrep", "--exact", "slurmctld").strip()
     return running["ID"], running["TaskStates"]["slurmctld"]["Restarts"], process
+
+
+def write_program(cluster: Elsewhere, slurmd: str = "") -> None:
+    """The project's own program; with ``slurmd``, the path of one, that of another version of the fleet's job."""
+    text = (ROOT / "__main__.py").read_text()
+    if slurmd:
+        text = text.replace("import pulumi\n", f"import pulumi\n{VERSION.replace('SLURMD', slurmd)}")
+    program = cluster.folder / "__main__.py"
+    program.unlink()
+    program.write_text(text)
+
+
+def last_deployment(cluster: Elsewhere, hosts: Agents) -> dict[str, Any]:
+    """That of the fleet's job."""
+    found = hosts.asked(f"job/{cluster.stack}-slurmd-cpu/deployments", namespace=NAMESPACE)
+    last: dict[str, Any] = max(found, key=lambda each: each["JobVersion"])
+    return last
 
 
 def left_on(hosts: Agents) -> list[str]:
@@ -307,19 +324,42 @@ def test_a_changed_shape_is_a_new_node_on_the_host_and_others_are_not_touched(
     assert {each["ID"] for each in now.values()} == {each["ID"] for each in cpus.values()}
 
 
+def test_a_new_version_comes_to_one_host_and_to_the_other_when_it_is_promoted(
+    cluster: Elsewhere, hosts: Agents
+) -> None:
+    before = {each["ID"] for each in allocations(cluster, hosts, "slurmd-cpu").values()}
+
+    def kept() -> int:
+        return len(before & {each["ID"] for each in allocations(cluster, hosts, "slurmd-cpu").values()})
+
+    write_program(cluster, "/usr/sbin/../sbin/slurmd")
+    up(cluster)
+
+    def is_well() -> bool | None:
+        (canary,) = last_deployment(cluster, hosts)["TaskGroups"].values()
+        return canary["HealthyAllocs"] == 1 or None
+
+    until(is_well, "the canary is well", LONG_S, 1)
+    waits = last_deployment(cluster, hosts)
+    assert (waits["Status"], kept()) == ("running", 1)
+    hosts.nomad("deployment", "promote", f"-namespace={NAMESPACE}", waits["ID"])
+    until(
+        lambda: last_deployment(cluster, hosts)["Status"] == "successful" or None, "both have it", LONG_S, 1
+    )
+    assert kept() == 0
+    until(lambda: len(cluster.idle()) == 3 or None, "Slurm has all nodes", LONG_S, 1)
+
+
 def test_a_version_that_does_not_start_is_taken_back_by_nomad_and_no_other_comes_until_that_is_mended(
     cluster: Elsewhere, hosts: Agents
 ) -> None:
     job = f"{cluster.stack}-slurmd-cpu"
     before = allocations(cluster, hosts, "slurmd-cpu")
-    program = cluster.folder / "__main__.py"
-    text = program.read_text()
-    program.unlink()
-    program.write_text(text.replace("import pulumi\n", f"import pulumi\n{AHEAD}"))
+    write_program(cluster, "/opt/slurm-99/sbin/slurmd")
     up(cluster)
 
     def failed() -> str | None:
-        (last, *_) = hosts.asked(f"job/{job}/deployments", namespace=NAMESPACE)
+        last = last_deployment(cluster, hosts)
         return last["StatusDescription"] if last["Status"] == "failed" else None
 
     assert "rolling back to job version" in until(failed, "Nomad gives it up", LONG_S, 1)
@@ -339,7 +379,7 @@ def test_a_version_that_does_not_start_is_taken_back_by_nomad_and_no_other_comes
     assert f"`nomad job stop -purge -namespace {NAMESPACE} {job}`, and `tidepool up` at once" in said
     assert allocations(cluster, hosts, "slurmd-cpu").keys() == now.keys()
 
-    program.write_text(text)
+    write_program(cluster)
     cluster.spec["fleets"][0]["infrastructures"][0]["options"]["roll_out"]["healthy_deadline_s"] = 180
     hosts.nomad("job", "stop", "-purge", f"-namespace={NAMESPACE}", job)
     up(cluster)
