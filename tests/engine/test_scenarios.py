@@ -99,6 +99,20 @@ def test_what_python_ignored_that_is_no_interrupt_is_a_message() -> None:
     assert Normaliser("/tmp/x", "p").message(text) == text.splitlines()
 
 
+def test_diagnostics_are_compared_whatever_the_order_of_their_resources() -> None:
+    rows, outputs = "Diagnostics:\n", "Outputs:\n    b: 1\n    a: 2\n"
+    of_a = "  cloud:index:Server (a):\n    one\n    two\n\n    three\n\n"
+    of_b = "  cloud:index:Server (b):\n    four\n\n"
+    normaliser = Normaliser("/tmp/x", "proj")
+    lines = normaliser.message(rows + of_a + of_b + outputs)
+    assert lines == normaliser.message(rows + of_b + of_a + outputs)
+    assert lines == [line for line in (rows + of_a + of_b + outputs).splitlines() if line]
+    swapped = of_a.replace("one\n    two", "two\n    one")
+    assert lines != normaliser.message(rows + swapped + of_b + outputs), (
+        "the lines of one message keep their order"
+    )
+
+
 def test_times_become_steps() -> None:
     raw = {"created": "2026-01-01T00:00:00.10Z", "modified": "2026-01-01T00:00:00.2Z", "stackTrace": [{}]}
     steps = {instant("2026-01-01T00:00:00.1Z"): 1, instant("2026-01-01T00:00:00.200Z"): 4}

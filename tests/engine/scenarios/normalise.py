@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, Final
 
 _SIGNATURE: Final = "4dabf18193072939515e22adb298388d"
@@ -82,7 +83,7 @@ class Normaliser:
         """The lines of a message for a person, without stack frames, times and empty lines."""
         lines: list[str] = []
         in_frame = False
-        for line in self.text(text).splitlines():
+        for line in _sort_diagnostics(self.text(text).splitlines()):
             if not line.strip():
                 continue
             if _FRAME.match(line):
@@ -104,6 +105,29 @@ class Normaliser:
             ids = self._ids.setdefault(urn, [])
             ids.append(id)
             self._names[id] = f"<id {len(ids)} of {urn.rsplit('::', 1)[-1]}>"
+
+
+def _sort_diagnostics(lines: list[str]) -> list[str]:
+    """``lines`` with the resources under "Diagnostics:", and each one's messages, sorted.
+
+    The CLI keeps both in hash tables, so their order is chance. An empty line ends a message.
+    """
+    if "Diagnostics:" not in lines:
+        return lines
+    begin = lines.index("Diagnostics:") + 1
+    end = next(
+        (i for i in range(begin, len(lines)) if lines[i] and not lines[i].startswith("  ")), len(lines)
+    )
+    resources: list[tuple[str, list[list[str]]]] = [("", [[]])]
+    for line in lines[begin:end]:
+        if not line:
+            resources[-1][1].append([])
+        elif line.startswith("    "):
+            resources[-1][1][-1].append(line)
+        else:
+            resources.append((line, [[]]))
+    blocks = [[heading, *chain.from_iterable(sorted(messages))] for heading, messages in sorted(resources)]
+    return [*lines[:begin], *chain.from_iterable(blocks), *lines[end:]]
 
 
 def instant(time: str) -> str:
