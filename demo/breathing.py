@@ -127,16 +127,17 @@ def breathe(
 def complaints(breathed: Breathed) -> Iterator[str]:
     """Return all that is not as it should be."""
     for each in breathed.ran:
-        states = each.states()
+        job, states = f"job {each.job_id} ({each.job.what})", each.states()
+        said = {name: breathed.outputs.get(name, "") for name in each.job.outputs}
         if set(states) != {JobState.COMPLETED}:
-            told = ", ".join(f"{count} {state}" for state, count in states.items())
-            yield f"job {each.job_id} ({each.job.what}) is {told}, not COMPLETED"
+            counts = ", ".join(f"{count} {state}" for state, count in states.items())
+            why = "".join(f"\n{name} says: {text}" for name, text in said.items() if text)
+            yield f"{job} is {counts}, not COMPLETED{why}"
             continue
         if any(record.restarts for record in each.records):
-            yield f"job {each.job_id} ({each.job.what}) was begun more than once"
-        said = {name: breathed.outputs.get(name, "") for name in each.job.outputs}
+            yield f"{job} was begun more than once"
         if verdict := each.job.verdict(said):
-            yield f"job {each.job_id} ({each.job.what}): {verdict}"
+            yield f"{job}: {verdict}"
     if len(breathed.left) > breathed.floor:
         yield f"nodes are left: {', '.join(breathed.left)}"
 

@@ -133,7 +133,8 @@ def _array() -> DemoJob:
 
 
 def _mpi() -> DemoJob:
-    script = "#!/bin/sh\nexec srun --mpi=pmix python3 pingpong.py\n"
+    # Where one rank dies, the other does not wait for it until the time is over.
+    script = "#!/bin/sh\nexec srun --mpi=pmix --kill-on-bad-exit=1 python3 pingpong.py\n"
 
     def verdict(outputs: Mapping[str, str]) -> str:
         lines = outputs["pingpong.out"].splitlines()

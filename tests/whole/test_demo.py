@@ -13,11 +13,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demo.breathing import Breathed, Ran, complaints
 from demo.times import Spread, times
 from demo.workload import DemoJob, Stamp, waves
 from tests import versions
+from tests.cli.explain import records
 from tests.engine.scenarios.actors import LEFT_OUT
 from tests.whole.cluster import LONG_S, ROOT, Cluster
+from tidepool.clients.slurm import JobState
 from tidepool.engine.choice import find_cli
 from tidepool.scaling.decision import Launch, Remove
 from tidepool.scaling.ports import Intent, Result
@@ -94,6 +97,16 @@ def test_small_tasks_that_did_not_run_are_found() -> None:
     assert small.verdict(outputs) == ""
     for wrong in ("", "cpu-1 100.5", "cpu-1 100.5 101.5", "cpu-1 100.5 soon"):
         assert "first-2.out" in small.verdict({**outputs, "first-2.out": wrong})
+
+
+def test_a_job_that_ends_badly_is_told_with_what_it_wrote() -> None:
+    record = records.job(7, JobState.FAILED)
+    breathed = Breathed(
+        (Ran(job("pingpong"), 7, AT_S, (record,)),), (), 0, (), (), {"pingpong.out": "SIGSEGV"}
+    )
+    (told,) = complaints(breathed)
+    assert "1 FAILED" in told
+    assert "pingpong.out says: SIGSEGV" in told
 
 
 def test_waves_come_one_after_the_other_and_work_in_their_folder() -> None:
