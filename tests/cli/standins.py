@@ -48,6 +48,8 @@ class FakeEngine:
 
     outputs: Mapping[str, Any] | None = None
     exported: Mapping[str, Any] | None = None
+    #: The stacks that it knows; None: it fails.
+    made: Sequence[str] | None = ()
     code: int = 0
     events: Sequence[Mapping[str, Any]] = ()
     name: EngineName = "embedded"
@@ -68,6 +70,9 @@ class FakeEngine:
         self.asked.append(tuple(words))
         if tuple(words[:2]) == ("stack", "export"):
             return Answer(0, json.dumps(self.exported) if self.exported is not None else "", "")
+        if tuple(words[:2]) == ("stack", "ls"):
+            listed = [{"name": f"organization/cluster/{name}", "current": False} for name in self.made or ()]
+            return Answer(int(self.made is None), json.dumps(listed), "")
         if tuple(words[:2]) != ("stack", "output"):
             return Answer(0, "", "")
         if self.outputs is None:

@@ -95,6 +95,30 @@ def test_one_of_several_has_to_be_named(somebody: Person) -> None:
     assert "chemistry, dev" in said.output
 
 
+def test_of_several_the_only_one_that_was_made_is_taken(somebody: Person) -> None:
+    somebody.write("chemistry")
+    somebody.engine.made = ("chemistry", "gone")
+    somebody.runs("status")
+    assert all(words[-1] != "chemistry" for words in somebody.engine.asked), "there is no state yet"
+    (somebody.context.data / "state").mkdir(parents=True)
+    somebody.runs("status")
+    assert somebody.engine.asked[-1][-1] == "chemistry"
+
+
+@pytest.mark.parametrize("made", [("chemistry", "dev"), None])
+def test_where_none_of_several_is_the_only_one_it_has_to_be_named(
+    somebody: Person, made: tuple[str, ...] | None
+) -> None:
+    somebody.write("chemistry")
+    somebody.write("physics")
+    somebody.engine.made = made
+    (somebody.context.data / "state").mkdir(parents=True)
+    said = somebody.runs("status")
+    assert said.exit_code == errors.USAGE
+    assert "chemistry, dev" in said.output
+    assert ("physics" in said.output) is (made is None)
+
+
 @pytest.mark.parametrize(
     "words", [("-s", "chemistry", "status"), ("status", "-s", "chemistry"), ("status", "--stack=chemistry")]
 )

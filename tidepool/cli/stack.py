@@ -196,10 +196,9 @@ def find_stack(context: Context, name: str | None, folder: str | None) -> Stack:
     backend = (
         settings.get("PULUMI_BACKEND_URL") or context.env.get("PULUMI_BACKEND_URL") or project.backend_url
     )
-    named = (
-        name or context.env.get("TIDEPOOL_STACK") or _selected(context, project, backend) or _only(project)
-    )
-    return Stack(context, project, _checked_name(named), context.chosen_engine(), settings)
+    stack = Stack(context, project, "", context.chosen_engine(), settings)
+    named = name or context.env.get("TIDEPOOL_STACK") or _selected(context, project, backend) or _only(stack)
+    return replace(stack, name=_checked_name(named))
 
 
 def stacks_with_files(project: Project) -> list[str]:
@@ -219,21 +218,34 @@ def _selected(context: Context, project: Project, backend: str) -> str | None:
     return name.rpartition("/")[2] if name else None
 
 
-def _only(project: Project) -> str:
-    there = stacks_with_files(project)
-    if len(there) == 1:
-        return there[0]
-    if not there:
+def _only(stack: Stack) -> str:
+    """The only stack of the project that is described, or that was made."""
+    root, described = stack.project.root, stacks_with_files(stack.project)
+    if not described:
         raise Failure(
-            f"{project.root} has no Pulumi.<stack>.yaml, so no stack is described",
+            f"{root} has no Pulumi.<stack>.yaml, so no stack is described",
             remedy="write one, with the cluster's spec under cluster:spec (docs/cluster-spec.md)",
             code=USAGE,
         )
+    if len(described) == 1:
+        return described[0]
+    made = [name for name in _made(stack) if name in described]
+    if len(made) == 1:
+        return made[0]
+    first, *_ = made or described
     raise Failure(
-        f"which stack? {project.root} has {', '.join(there)}",
-        remedy=f"name it: --stack {there[0]}, or TIDEPOOL_STACK={there[0]}",
+        f"which stack? {root} has {', '.join(made or described)}",
+        remedy=f"name it: --stack {first}, or TIDEPOOL_STACK={first}",
         code=USAGE,
     )
+
+
+def _made(stack: Stack) -> list[str]:
+    """The names of the project's stacks that the engine knows; none where it cannot tell."""
+    if not stack.may_have_state:
+        return []
+    answer = stack.engine.ask(["stack", "ls", "--json"], stack.project.root, stack.environment)
+    return [] if answer.code else [each["name"].rpartition("/")[2] for each in json.loads(answer.stdout)]
 
 
 def _checked_name(name: str) -> str:
