@@ -91,9 +91,7 @@ def _prepared(
     # Late: it takes time to import, in which the key of the secrets is derived.
     from tidepool.engine.running import Run
 
-    run = Run(request, stack, state, preview=preview, in_process=in_process)
-    state.verify_passphrase()
-    return run
+    return Run(request, stack, state, preview=preview, in_process=in_process)
 
 
 def _sparing_protected(request: OperationRequest, base: Snapshot) -> OperationRequest:

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -96,9 +96,8 @@ class Run:
 
     def _run_engine(self, conclude: Callable[[Result], int]) -> None:
         try:
-            with self._display() as display:
-                self._shown = display
-                result = asyncio.run(self._deploy(display))
+            with ExitStack() as displays:
+                result = asyncio.run(self._deploy(displays))
             self._exit_code = conclude(result)
         except BaseException as error:  # noqa: BLE001 - the main thread raises it
             self._error = error
@@ -117,24 +116,28 @@ class Run:
         self._stderr.flush()
         os._exit(code)
 
-    async def _deploy(self, display: Display) -> Result:
+    async def _deploy(self, displays: ExitStack) -> Result:
+        """``displays`` holds the display from its beginning, to be closed when plugins have ended and said their last."""
         self._loop = asyncio.get_running_loop()
         loader = self._loader()
-        await loader.start_ahead(likely_plugins(self._state.base, self._stack.project.providers))
-        # Late: it takes longer to import than plugins to start.
-        from tidepool.engine.program.host import import_sdk
-
-        import_sdk()
-        from tidepool.engine.deployment.deployment import Deployment
-        from tidepool.engine.deployment.live import Durable
-
-        for warning in self._state.warnings:
-            display.event(Diagnostic("warning", warning))
         durable = None
-        if self._state.journal is not None:
-            durable = Durable(self._state.journal, self._state.encode)
-        program = self._program(loader)
         try:
+            await loader.start_ahead(likely_plugins(self._state.base, self._stack.project.providers))
+            # Late: it takes longer to import than plugins to start.
+            from tidepool.engine.program.host import import_sdk
+
+            import_sdk()
+            from tidepool.engine.deployment.deployment import Deployment
+            from tidepool.engine.deployment.live import Durable
+
+            # The key was derived meanwhile. Without it nothing begins, nor is told to have begun.
+            self._state.verify_passphrase()
+            display = self._shown = displays.enter_context(self._display())
+            for warning in self._state.warnings:
+                display.event(Diagnostic("warning", warning))
+            if self._state.journal is not None:
+                durable = Durable(self._state.journal, self._state.encode)
+            program = self._program(loader)
             deployment = Deployment(self._deployment_request(), display.event, loader.load, program, durable)
             self._deployment = deployment
             self._task = asyncio.ensure_future(deployment.run())

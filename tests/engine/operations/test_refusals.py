@@ -96,6 +96,7 @@ def test_a_wrong_passphrase_says_so(stack: Stack) -> None:
         ran = stack.run(verb, COUNT="4", PULUMI_CONFIG_PASSPHRASE="wrong")
         assert ran.code != 0
         assert "incorrect passphrase" in ran.err
+        assert not ran.out, "nothing has begun"
         assert ran.has_no_engine_frames()
         assert stack.files() == before
     assert stack.effects() == effects
