@@ -247,6 +247,19 @@ def test_setup_builds_an_image_beside_the_rest_and_goes_on_where_that_fails(clon
     assert "-m tidepool.images build images/debian-12 --store /data/images\n" in calls
 
 
+def test_setup_tells_what_a_build_says_of_the_image(clone: Clone) -> None:
+    (clone.path / "scripts/packages").write_text("all bash bash\n")
+    told = "image debian-12: the mirror has moved on from its lock."
+    clone.python.write_text(
+        f"{FAKE_PYTHON}[[ $* != *tidepool.images* ]] || {{ echo '{told}'; echo 'build  50% unpacking'; }} >&2\n"
+    )
+    (clone.path / "mmdebstrap").symlink_to("/bin/true")
+    done = clone.setup("--image", "debian-12", PATH=f"{clone.path}:{os.environ['PATH']}")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1] == told
+    assert "unpacking" not in done.stdout
+
+
 def test_setup_takes_pips_settings_for_uv(clone: Clone) -> None:
     """Where packages come from is set for pip, on most machines."""
     settings = "case $* in *'config list'*) echo \"global.index-url='https://mirror.example/simple'\" ;; esac"
