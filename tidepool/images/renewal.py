@@ -152,7 +152,7 @@ def _with(source: ImageSource, lock: Lock) -> Buildable:
     day = time.strftime("%Y-%m-%d", time.gmtime(lock.epoch))
     note = (
         f"image {source.name}: the mirror has moved on from its lock. It is made of what was resolved anew on {day}, in "
-        f"which {len(changes)} packages differ ({', '.join(changes[:_NAMED])}{more}); `tidepool image lock {source.name}` "
+        f"which {len(changes)} of its packages changed ({', '.join(changes[:_NAMED])}{more}); `tidepool image lock {source.name}` "
         "brings that into the recipe"
     )
     return Buildable(replace(source, lock=lock), note)
