@@ -168,10 +168,11 @@ class Stack:
         return {node.name: str(node.state.base) for node in self.slurm.nodes()}
 
     def job(self, node: str, seconds: int = 300) -> int:
-        """Submit a job to a node, and wait until it runs."""
+        """Submit a job to a node, and wait until its script runs there: Slurm says so of one that is only told to."""
         words = ("sbatch", "--parsable", "--chdir=/tmp", "--output=/dev/null", f"--nodelist={node}")
         job_id = int(self.on("ctl", *words, f"--wrap=sleep {seconds}"))
         eventually(lambda: self.job_state(job_id) == "RUNNING")
+        eventually(lambda: f"slurmstepd: [{job_id}.batch]" in self.on(node, "ps", "-e", "-o", "args="))
         return job_id
 
     def job_state(self, job_id: int) -> str:
