@@ -94,6 +94,15 @@ def test_what_python_says_of_an_interrupt_at_its_end_is_no_message(noise: str) -
     assert Normaliser("/tmp/x", "p").message(f"error: no\n{noise}done\n") == ["error: no", "done"]
 
 
+def test_the_last_words_of_a_program_whose_deployment_was_ended_are_no_message() -> None:
+    failed = "Program failed with an unhandled exception:\n"
+    ended = f"{failed}grpc._channel._InactiveRpcError: <of RPC>\nException: resource monitor shut down\n"
+    normaliser = Normaliser("/tmp/x", "proj")
+    assert normaliser.message(f"bad has a problem\n{ended}") == ["bad has a problem"]
+    own = f"{failed}ValueError: its own\n"
+    assert normaliser.message(own + ended) == own.splitlines()
+
+
 def test_what_python_ignored_that_is_no_interrupt_is_a_message() -> None:
     text = "Exception ignored in: <function f>\nValueError: no\n"
     assert Normaliser("/tmp/x", "p").message(text) == text.splitlines()

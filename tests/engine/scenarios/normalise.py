@@ -23,6 +23,12 @@ _INTERRUPT: Final = re.compile(
     r"|^During handling of the above exception, another exception occurred:$\n?",
     re.MULTILINE,
 )
+#: What the CLI lets a program say, or not, that was still under way when a failure elsewhere ended the deployment.
+_SHUT_DOWN: Final = re.compile(
+    r"^Program failed with an unhandled exception:$\n(?:(?!Program failed).*\n)*?"
+    r"Exception: resource monitor shut down$\n?",
+    re.MULTILINE,
+)
 #: What Python says where an interrupt found it at its end, about to flush.
 _ENDING: Final = re.compile(
     r"^(object (address|refcount|type|type name|repr) *: |lost sys\.stderr$|Fatal Python error: _enter_buffered_busy"
@@ -98,7 +104,7 @@ class Normaliser:
                 continue
             if "Traceback (most recent call last)" not in line:
                 lines.append(line)
-        return _INTERRUPT.sub("", "".join(f"{line}\n" for line in lines)).splitlines()
+        return _SHUT_DOWN.sub("", _INTERRUPT.sub("", "".join(f"{line}\n" for line in lines))).splitlines()
 
     def _name(self, urn: str, id: str) -> None:
         if id not in self._names:
