@@ -236,7 +236,9 @@ def test_a_lock_that_is_kept_here_is_told_and_brought_into_the_recipe(images: Im
     kept = replace(committed, epoch=1_800_000_000, packages=(newer,))
     images.store.save_renewed_lock(committed, kept)
     told = images.told("show", "small")
-    assert "1 of its packages changed (munge 0.5.15-2 -> 0.5.15-3); `tidepool image lock small`" in told["note"]
+    assert (
+        "1 of its packages changed (munge 0.5.15-2 -> 0.5.15-3); `tidepool image lock small`" in told["note"]
+    )
     assert told["packages"] == [{"name": "munge", "version": "0.5.15-3", "architecture": "amd64"}]
     assert "lock kept here" in images.runs("list").output
     said = images.told("lock", "small")

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ import pytest
 from tests.cli.standins import OUTPUTS, FakeEngine, Person
 from tidepool.cli import errors
 from tidepool.cli.main import VERBS, cli
+from tidepool.cli.stack import find_stack
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "command.md").read_text()
@@ -97,12 +99,16 @@ def test_one_of_several_has_to_be_named(somebody: Person) -> None:
 
 def test_of_several_the_only_one_that_was_made_is_taken(somebody: Person) -> None:
     somebody.write("chemistry")
-    somebody.engine.made = ("chemistry", "gone")
-    somebody.runs("status")
-    assert all(words[-1] != "chemistry" for words in somebody.engine.asked), "there is no state yet"
-    (somebody.context.data / "state").mkdir(parents=True)
-    somebody.runs("status")
-    assert somebody.engine.asked[-1][-1] == "chemistry"
+    context = replace(
+        somebody.context, engine=None, env={**somebody.context.env, "TIDEPOOL_ENGINE": "embedded"}
+    )
+    with pytest.raises(errors.Failure, match="which stack"):
+        find_stack(context, None, None)
+    assert not (context.data / "state").exists(), "nothing is made by asking"
+    stack = find_stack(context, "chemistry", None)
+    stack.prepare()
+    stack.create()
+    assert find_stack(context, None, None).name == "chemistry"
 
 
 @pytest.mark.parametrize("made", [("chemistry", "dev"), None])
@@ -115,8 +121,7 @@ def test_where_none_of_several_is_the_only_one_it_has_to_be_named(
     (somebody.context.data / "state").mkdir(parents=True)
     said = somebody.runs("status")
     assert said.exit_code == errors.USAGE
-    assert "chemistry, dev" in said.output
-    assert ("physics" in said.output) is (made is None)
+    assert "chemistry, dev, physics" in said.output
 
 
 @pytest.mark.parametrize(

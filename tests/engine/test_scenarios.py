@@ -96,7 +96,8 @@ def test_what_python_says_of_an_interrupt_at_its_end_is_no_message(noise: str) -
 
 def test_the_last_words_of_a_program_whose_deployment_was_ended_are_no_message() -> None:
     failed = "Program failed with an unhandled exception:\n"
-    ended = f"{failed}grpc._channel._InactiveRpcError: <of RPC>\nException: resource monitor shut down\n"
+    call = 'grpc._channel._InactiveRpcError: <_InactiveRpcError of RPC that terminated with:\n\tdetails = "shut down"\n>\n'
+    ended = f"{failed}{call}Exception: resource monitor shut down\n"
     normaliser = Normaliser("/tmp/x", "proj")
     assert normaliser.message(f"bad has a problem\n{ended}") == ["bad has a problem"]
     own = f"{failed}ValueError: its own\n"

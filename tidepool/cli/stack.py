@@ -234,7 +234,7 @@ def _only(stack: Stack) -> str:
         return made[0]
     first, *_ = made or described
     raise Failure(
-        f"which stack? {root} has {', '.join(made or described)}",
+        f"which stack? {root} has {', '.join(described)}",
         remedy=f"name it: --stack {first}, or TIDEPOOL_STACK={first}",
         code=USAGE,
     )

@@ -23,10 +23,11 @@ _INTERRUPT: Final = re.compile(
     r"|^During handling of the above exception, another exception occurred:$\n?",
     re.MULTILINE,
 )
-#: What the CLI lets a program say, or not, that was still under way when a failure elsewhere ended the deployment.
+#: What the CLI lets a program say, or not, that was still under way when a failure elsewhere ended the deployment. It is
+#: the CLI's own text, so nothing that the engine says is left out.
 _SHUT_DOWN: Final = re.compile(
-    r"^Program failed with an unhandled exception:$\n(?:(?!Program failed).*\n)*?"
-    r"Exception: resource monitor shut down$\n?",
+    r"^Program failed with an unhandled exception:$\n"
+    r"grpc\._channel\._InactiveRpcError: .*\n(?:\t.*\n|>\n)*Exception: resource monitor shut down$\n?",
     re.MULTILINE,
 )
 #: What Python says where an interrupt found it at its end, about to flush.

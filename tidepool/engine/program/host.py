@@ -179,7 +179,7 @@ class _Reported(Exception):
 def _remember_what_is_constant() -> None:
     """Let the SDK work out once what is the same for all resources of a class, or of a line of the program.
 
-    It does so for each resource anew, which takes a quarter of the whole time. Other SDKs may not have these.
+    It does so for each resource anew, which takes a fifth of the whole time. Other SDKs may not have these.
     """
     from pulumi import _types
     from pulumi.runtime import resource
