@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from tests.whole.cluster import LONG_S, ROOT, Cluster
+from tests.whole.cluster import LONG_S, ROOT, TIDEPOOL, Cluster
 from tidepool.clients.slurm import Completed, Transport
 
 
@@ -29,6 +31,21 @@ class Elsewhere(Cluster):
 
     def way(self, machine: str) -> Transport:
         return _Exec(self, machine)
+
+    def refresh(self, timeout_s: float) -> str:
+        """What the engine says of a refresh of the state, as a person calls it who has the environment of `tidepool env`."""
+        engine = f"{sys.executable} -P -m tidepool.engine refresh --yes --skip-preview --stack {self.stack}"
+        done = subprocess.run(
+            [*self.through, "sh", "-ec", f'eval "$({TIDEPOOL} -s {self.stack} env)"; {engine}'],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        assert done.returncode == 0, done
+        return done.stdout
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,6 @@ What moto cannot do is faked in front of it, and listed: `tests.infrastructures.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,7 +18,7 @@ from tests.golden import golden_store
 from tests.infrastructures.aws.cloud import Cloud, cloud
 from tests.infrastructures.aws.specs import ZONE
 from tests.plugins.serving import search_path
-from tests.whole.cluster import LONG_S, TIDEPOOL, summary
+from tests.whole.cluster import LONG_S, summary
 from tests.whole.elsewhere import Elsewhere, example
 from tidepool.clients.slurm import JobState
 
@@ -76,22 +74,6 @@ def here(aws: Cloud) -> dict[str, Any]:
     (fleet,) = spec["fleets"]
     fleet |= {"min_nodes": 1, "shape": {"cpus": 2, "memory": "256MiB"}, "idle_timeout_s": 1}
     return spec | {"slurm_conf": {"SlurmdTimeout": 10}}
-
-
-def refreshed(cluster: AtAws) -> str:
-    """What the engine says of a refresh of the state, as a person calls it who has the environment of `tidepool env`."""
-    engine = f"{sys.executable} -P -m tidepool.engine refresh --yes --skip-preview --stack {cluster.stack}"
-    done = subprocess.run(
-        [*cluster.through, "sh", "-ec", f'eval "$({TIDEPOOL} -s {cluster.stack} env)"; {engine}'],
-        cwd=cluster.folder,
-        env=cluster.environment,
-        capture_output=True,
-        text=True,
-        timeout=UP_S,
-        check=False,
-    )
-    assert done.returncode == 0, done
-    return done.stdout
 
 
 def there(aws: Cloud) -> set[str]:
@@ -155,7 +137,7 @@ def test_the_stack_of_the_project_comes_up_breathes_changes_loses_a_machine_and_
     job = cluster.submit(again, output="again.out")
     cluster.until_job(job, JobState.RUNNING, timeout_s=LONG_S)
     aws.ec2.terminate_instances(InstanceIds=[now[node]])
-    assert "1 deleted" in refreshed(cluster)
+    assert "1 deleted" in cluster.refresh(UP_S)
     assert there(aws) == own
     cluster.scale_until(lambda: cluster.job(job).state is JobState.COMPLETED, "the job has run again", UP_S)
     assert cluster.job(job).restarts == 1

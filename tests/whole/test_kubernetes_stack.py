@@ -173,6 +173,7 @@ def a_pod_that_is_killed_is_made_again_and_its_job_runs_once_more(cluster: Elsew
     cluster.until_job(job, JobState.RUNNING, timeout_s=120)
     with ground.pool.kubernetes() as kubernetes:
         kubernetes.delete_pod(pods(ground)["cpu-2"], grace_s=0)
+    assert "1 deleted" in cluster.refresh(UP_S)
     cluster.until_job(job, JobState.PENDING, timeout_s=120)
     up(cluster)
     assert cluster.until_job(job, JobState.COMPLETED, timeout_s=180).restarts == 1

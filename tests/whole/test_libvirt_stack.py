@@ -116,6 +116,7 @@ def test_the_stack_of_the_project_comes_up_breathes_loses_a_machine_changes_and_
     told = json.loads(cluster.run("status", "--json").stdout)
     assert "cpu-1" in " ".join(each["what"] for each in told["problems"])
     cluster.until_job(job, JobState.PENDING, timeout_s=LONG_S)
+    assert "libvirt:index:Domain cpu-1 updated" in cluster.refresh(BOOT_S)
     cluster.spec["fleets"][0]["shape"]["memory"] = "320MiB"
     cluster.up(timeout_s=BOOT_S)
     assert there(cluster, host) == {"ctl": "running", "cpu-1": "running"}

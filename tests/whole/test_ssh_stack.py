@@ -6,6 +6,7 @@ They are of this machine, in a network of their own. One story: what a step leav
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -133,6 +134,7 @@ def test_the_stack_of_the_project_comes_up_breathes_loses_a_host_changes_and_giv
     a_host_dies_which_is_told_and_its_job_runs_once_more_when_it_is_back(cluster, hosts, job)
     written = cluster.on("ctl", "cat", "/home/researcher/where.out").stdout
     assert set(written.split()) == NODES
+    assert re.search(r"Resources:\n +\d+ unchanged\n", cluster.refresh(UP_S))
     assert changes(cluster) == {"same"}
 
     # Nobody needs them any more, and one is to stay: the other is given back while the cluster runs.
