@@ -111,7 +111,9 @@ def test_where_the_mirror_has_moved_on_it_is_resolved_anew_once_and_kept(site: S
     assert first.source.digest != committed.digest
     assert "\n" not in first.note
     assert "image x: the mirror has moved on from its lock." in first.note
-    assert "1 of its packages changed (tool 1.0 -> 2.0); `tidepool image lock x` brings that into" in first.note
+    assert (
+        "1 of its packages changed (tool 1.0 -> 2.0); `tidepool image lock x` brings that into" in first.note
+    )
     # The same lock, whenever it is asked for, and whatever else the mirror has by then that it could be of.
     assert site.buildable() == first == known(site.read(), site.store)
     site.mirror.lists([*site.mirror.folder.glob("*.deb"), a_package(site.mirror.folder, "tool", "3.0")])

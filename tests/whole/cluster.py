@@ -19,6 +19,7 @@ import yaml
 from demo.breathing import AsUser
 from tidepool.clients.slurm import Completed, Job, JobRequest, JobState, Slurm, Transport
 from tidepool.clients.slurm.scontrol import Node
+from tidepool.cluster.hostlist import expand
 from tidepool.infrastructures.connection import transport
 
 ROOT = Path(__file__).parents[2]
@@ -190,6 +191,18 @@ class Cluster:
             timeout_s,
             self.pause_s,
         )
+
+    def until_script(self, job_id: int, timeout_s: float = 60) -> Job:
+        """A job whose script runs. Slurm says RUNNING before that, and starts it once more if its node is lost by then."""
+        job = self.until_job(job_id, JobState.RUNNING, timeout_s=timeout_s)
+        first, step = expand(job.nodelist)[0], f"slurmstepd: [{job_id}.batch]"
+        until(
+            lambda: step in self.on(first, "ps", "-e", "-o", "args=").stdout.splitlines() or None,
+            f"the script of job {job_id} runs",
+            timeout_s,
+            self.pause_s,
+        )
+        return job
 
     def nodes(self) -> dict[str, Node]:
         """Those that are there: no slots."""

@@ -132,7 +132,7 @@ def test_a_node_that_a_person_set_down_is_theirs(cluster: Cluster, daemon: Daemo
 
 def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster, daemon: Daemon) -> None:
     job = cluster.submit(f"{_LONG_AT_FIRST}; echo done", output="plug.out")
-    node = cluster.until_job(job, JobState.RUNNING).nodelist
+    node = cluster.until_script(job).nodelist
     pull_plug(cluster.data, cluster.stack, node)
     assert completed(cluster, [job])[0].restarts == 1
     assert cluster.on("login-1", "cat", "/home/researcher/plug.out").stdout == "done\n"
@@ -140,7 +140,7 @@ def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster, d
 
 def test_a_machine_is_gone_from_outside(cluster: Cluster, daemon: Daemon) -> None:
     job = cluster.submit(_LONG_AT_FIRST)
-    node = cluster.until_job(job, JobState.RUNNING).nodelist
+    node = cluster.until_script(job).nodelist
     kernel.delete_machine(cluster.data, cluster.stack, node)
     assert completed(cluster, [job])[0].restarts == 1
 
@@ -344,19 +344,23 @@ def _submitted(cluster: Cluster, script: str) -> int | None:
 
 
 def _silent_for_a_while(cluster: Cluster) -> tuple[int, Node]:
-    """A job whose node is frozen until Slurm sees that it does not respond, and how Slurm sees it after that."""
+    """A job whose node is frozen until Slurm sees that it does not respond; the node once Slurm has decided about it."""
     job = cluster.submit("sleep 2")
-    node = cluster.until_job(job, JobState.RUNNING).nodelist
+    node = cluster.until_script(job).nodelist
     freeze_machine(cluster.data, cluster.stack, node)
     try:
-        until(
-            lambda: NodeFlag.NOT_RESPONDING in cluster.nodes()[node].state.flags or None,
-            "Slurm sees that it does not respond",
-            60,
-        )
+        until(lambda: _is_silent(cluster.nodes()[node]) or None, "Slurm sees that it does not respond", 60)
     finally:
         thaw_machine(cluster.data, cluster.stack, node)
-    return job, cluster.nodes()[node]
+    decided = until(
+        lambda: None if _is_silent(it := cluster.nodes()[node]) else it, "it is heard again or down"
+    )
+    return job, decided
+
+
+def _is_silent(node: Node) -> bool:
+    """Whether Slurm waits for it still. One that it has given up may answer no more than before."""
+    return node.state.base is not NodeBase.DOWN and NodeFlag.NOT_RESPONDING in node.state.flags
 
 
 def _frozen_early(cluster: Cluster) -> tuple[int, str]:

@@ -60,7 +60,7 @@ def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster) -
         more=("--nodelist=cpu-2",),
         output="again.out",
     )
-    cluster.until_job(job, JobState.RUNNING)
+    cluster.until_script(job)
     pull_plug(cluster.data, cluster.stack, "cpu-2")
     # A person, or the scaler: what died is made again.
     cluster.up()

@@ -152,7 +152,7 @@ def a_node_of_kubernetes_dies_and_its_pods_are_on_others(cluster: Elsewhere, gro
     without_own = {pod.node for pod in there.values()} - {there[name].node for name in OWN}
     name, lost = min((name, there[name].node) for name in NODES if there[name].node in without_own)
     job = cluster.submit(AGAIN, more=(f"--nodelist={name}",))
-    cluster.until_job(job, JobState.RUNNING, timeout_s=120)
+    cluster.until_script(job, timeout_s=120)
     pull_plug(ground.pool.data, ground.pool.stack, lost)
     # Kubernetes cannot know that its pods have ended: an administrator says so.
     with ground.pool.kubernetes() as kubernetes:
@@ -170,7 +170,7 @@ def a_node_of_kubernetes_dies_and_its_pods_are_on_others(cluster: Elsewhere, gro
 
 def a_pod_that_is_killed_is_made_again_and_its_job_runs_once_more(cluster: Elsewhere, ground: Ground) -> None:
     job = cluster.submit(AGAIN, more=("--nodelist=cpu-2",))
-    cluster.until_job(job, JobState.RUNNING, timeout_s=120)
+    cluster.until_script(job, timeout_s=120)
     with ground.pool.kubernetes() as kubernetes:
         kubernetes.delete_pod(pods(ground)["cpu-2"], grace_s=0)
     assert "1 deleted" in cluster.refresh(UP_S)

@@ -259,7 +259,7 @@ def test_a_host_dies_its_job_runs_elsewhere_and_it_serves_again_when_it_is_back(
     (another,) = free(hosts)
     again = 'test -n "$SLURM_RESTART_COUNT" || sleep 600; srun hostname'
     job = cluster.submit(again, nodes="2", output="again.out")
-    cluster.until_job(job, JobState.RUNNING, timeout_s=LONG_S)
+    cluster.until_script(job, timeout_s=LONG_S)
     lost = min(before)
     dead = host_of(hosts, lost)
     hosts.pull_plug(dead)

@@ -129,7 +129,7 @@ def test_the_stack_of_the_project_comes_up_breathes_loses_a_host_changes_and_giv
     # A job waits, and both nodes come for it.
     job = cluster.submit(AGAIN, nodes="2", output="where.out")
     cluster.tidepool("scale", "--once", timeout_s=UP_S)
-    cluster.until_job(job, JobState.RUNNING, timeout_s=LONG_S)
+    cluster.until_script(job, timeout_s=LONG_S)
     assert claims(hosts) == {"head": "ctl", "alpha": "cpu-1", "beta": "cpu-2"}
     a_host_dies_which_is_told_and_its_job_runs_once_more_when_it_is_back(cluster, hosts, job)
     written = cluster.on("ctl", "cat", "/home/researcher/where.out").stdout
