@@ -13,7 +13,7 @@ from tidepool.engine.deployment.callbacks import Hooks
 from tidepool.engine.deployment.calls import DefaultProviders
 from tidepool.engine.deployment.change import Replacement
 from tidepool.engine.deployment.deletion import Deletion
-from tidepool.engine.deployment.endpoint import LocalMonitor, MonitorServer, serve
+from tidepool.engine.deployment.endpoint import LocalMonitor, MonitorServer, Requests
 from tidepool.engine.deployment.executor import Executor
 from tidepool.engine.deployment.generator import Generator, Registrar
 from tidepool.engine.deployment.live import Durable, Entry, LiveStack
@@ -74,6 +74,7 @@ class Deployment:
         self._released = asyncio.Event()
         self._began = 0.0
         self._service: Monitor | None = None
+        self._requests = Requests(self._status)
         self._local: LocalMonitor | None = None
         self._server: MonitorServer | None = None
 
@@ -244,7 +245,9 @@ class Deployment:
     # -- for the program -------------------------------------------------------------------------------
 
     async def serve(self, request: Coroutine[Any, Any, Any]) -> Any:
-        return await serve(self._status, request)
+        answer = asyncio.get_running_loop().create_future()
+        self._requests.begin(request, answer)
+        return await answer
 
     @property
     def service(self) -> Monitor:
@@ -263,7 +266,7 @@ class Deployment:
     def monitor(self) -> LocalMonitor:
         """The service for a program in this process."""
         if self._local is None:
-            self._local = LocalMonitor(self.service, asyncio.get_running_loop(), self._status)
+            self._local = LocalMonitor(self.service, asyncio.get_running_loop(), self._requests)
         return self._local
 
     @property

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from dataclasses import replace
 
 from tidepool.engine import urn as urns
 from tidepool.engine.deployment.change import Change, Replacement
@@ -81,7 +80,7 @@ class Generator:
         if not sought.id:
             raise GoalError(f"Expected an ID for {urn}", urn)
         old = self._live.old(urn)
-        state = replace(sought, urn=urn)
+        state = sought.changed(urn=urn)
         if old is not None and not old.state.external and old.state.id != state.id:
             self._books.replaces.add(urn)
             new = self._live.new_entry(state)
@@ -139,8 +138,7 @@ class Generator:
     def _new_state(self, urn: str, goal: Goal, old: Entry | None) -> ResourceState:
         alias = self._books.adopted.get(urn)
         before = old.state if old else goal.state
-        return replace(
-            goal.state,
+        return goal.state.changed(
             urn=urn,
             aliases=(alias,) if alias else (),
             created=before.created,

@@ -191,10 +191,10 @@ class Monitor:
         goal = goal_of(request, options, properties, dependencies, by_property, str(self._request.root))
         if (request.custom and not type.startswith(PROVIDER_TYPE_PREFIX)) or request.remote:
             provider = await self._provider_reference(request, options)
-            goal = replace(goal, state=replace(goal.state, provider=provider))
+            goal = replace(goal, state=goal.state.changed(provider=provider))
         if request.remote:
             return await self._construct(request, options, goal, own)
-        goal = replace(goal, state=replace(goal.state, inputs=without_outputs(goal.state.inputs)))
+        goal = replace(goal, state=goal.state.changed(inputs=without_outputs(goal.state.inputs)))
         registered = await self._registrar.register(goal)
         self._remember(registered.state.urn, request, options, own, goal)
         return self._registered_response(request, registered)

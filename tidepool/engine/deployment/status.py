@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Diagnostic, Event, EventSink, Severity
@@ -57,10 +58,17 @@ class Status:
         #: Whether a person asked the operation to end.
         self.canceled = False
         self._fault: BaseException | None = None
+        self._when_stopping: list[Callable[[], None]] = []
+
+    def when_stopping(self, call: Callable[[], None]) -> None:
+        """Have ``call`` called at once when no new steps are to be begun."""
+        self._when_stopping.append(call)
 
     def stop(self) -> None:
         """Begin no new steps; those under way are finished and recorded."""
         self.stopping.set()
+        for call in self._when_stopping:
+            call()
 
     def cancel(self) -> None:
         """Stop, because a person asks for it."""

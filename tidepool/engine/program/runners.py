@@ -129,6 +129,7 @@ async def run_in_process(
                 secret_keys=deployment.request.secret_config_keys,
                 hidden=[_ENGINE_FOLDER],
                 debug=debug,
+                executor=monitor.executor,
             )
 
     code = await main.run(execute)
