@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,14 +181,19 @@ class PoolCluster(Cluster):
 
     def until_pod(self, name: str, *phases: str, timeout_s: float = 30) -> Pod:
         """The pod once it is in one of the phases."""
+        return self._pod_once(name, lambda pod: pod.phase in phases, str(phases), timeout_s)
+
+    def until_unschedulable(self, name: str) -> Pod:
+        """The pod once the scheduler of Kubernetes said that no node has room for it."""
+        return self._pod_once(name, lambda pod: bool(pod.unschedulable), "unschedulable", 30)
+
+    def _pod_once(self, name: str, is_so: Callable[[Pod], bool], what: str, timeout_s: float) -> Pod:
         with closing(self.kubernetes()) as kubernetes:
 
             def seen() -> Pod | None:
-                return next(
-                    (pod for pod in kubernetes.pods() if pod.name == name and pod.phase in phases), None
-                )
+                return next((pod for pod in kubernetes.pods() if pod.name == name and is_so(pod)), None)
 
-            return until(seen, f"pod {name} is {phases}", timeout_s, 0.1)
+            return until(seen, f"pod {name} is {what}", timeout_s, 0.1)
 
     def budget(self, name: str, labels: Mapping[str, str], min_available: int = 1) -> None:
         """A pod disruption budget; with as many pods as it wants it allows nothing."""

@@ -53,7 +53,11 @@ def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next_by_another_e
             done = subprocess.run(
                 [sys.executable, "-m", "demo", "--stack", "demo", "--waves", str(waves)],
                 cwd=cluster.folder,
-                env={**cluster.environment, "TIDEPOOL_ENGINE": engine},
+                env={
+                    **cluster.environment,
+                    "TIDEPOOL_ENGINE": engine,
+                    "PULUMI_HOME": str(tmp_path / "pulumi"),
+                },
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

@@ -42,9 +42,10 @@ def both_sides_agree(pool: PoolCluster) -> None:
 
 
 def test_machines_go_where_demand_is_and_back(pool: PoolCluster) -> None:
-    # Both wait before anybody looks: one decision is for both.
+    # Kubernetes has found no room for either before anybody looks: one decision is for both.
     for name in ("one", "two"):
         pool.pod(name, "sleep 2", **WHOLE)
+        pool.until_unschedulable(name)
     with breathing(pool) as daemon:
         for name in ("one", "two"):
             pool.until_pod(name, "Succeeded", timeout_s=120)

@@ -28,7 +28,8 @@ def test_both_take_turns_on_a_cluster(images: Path, tmp_path: Path) -> None:
 
     def by(engine: str, *words: str) -> str:
         cluster.write_spec()
-        done = cluster.run(*words, TIDEPOOL_ENGINE=engine)
+        # The CLI writes logs there; another test looks whether any are left in the home of all.
+        done = cluster.run(*words, TIDEPOOL_ENGINE=engine, PULUMI_HOME=str(tmp_path / "pulumi"))
         assert done.returncode == 0, f"{engine}: {words}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
 
