@@ -56,8 +56,9 @@ toolchains: kubernetes pulumi nomad ## build all of these
 demo-converged: setup kubernetes ## machines that move between Slurm and Kubernetes: jobs and pods come in turns
 	@$(AS_ROOT) $(PY) -m demo.converged $(DEMO_ARGS)
 
-# What Python compiles is kept, tests as well: compiling them anew takes longer than most of what is run here.
-unexport PYTHONDONTWRITEBYTECODE
+# What Python compiles is kept, tests as well: compiling them anew takes longer than most of what is run here. What programs print
+# is buffered as on a person's machine.
+unexport PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED
 # Tests that share what is slow to make run in one process (tests/schedule.py).
 PYTEST := $(PY) -m pytest -n $(JOBS) --no-loadscope-reorder
 

@@ -6,6 +6,7 @@ Each runs it to its end, and raises ProgramFailed where that is an error; cancel
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import sys
@@ -166,9 +167,14 @@ class _Raises:
 
 @contextmanager
 def captured(fd: int, say: Callable[[str], None]) -> Iterator[None]:
-    """Give what is written to a standard stream, by Python or below it, to ``say``, a line at a time."""
+    """Give what is written to a standard stream, by Python or below it, to ``say``, a line at a time.
+
+    At once, as the CLI does, which runs Python with ``-u``: a program may say why it waits.
+    """
     stream = sys.stdout if fd == 1 else sys.stderr
     stream.flush()
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(line_buffering=True)
     kept = os.dup(fd)
     read_end, write_end = os.pipe()
     os.dup2(write_end, fd)
