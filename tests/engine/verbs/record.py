@@ -42,10 +42,11 @@ def normalized(text: str | None, folder: Path) -> str | None:
     if text is None:
         return None
     text = text.replace(str(folder), "$DIR")
-    text = re.sub(rf"\b{re.escape(socket.gethostname())}\b", "$HOST", text)
-    text = re.sub(rf"\b{re.escape(getpass.getuser())}\b", "$USER", text)
     for pattern, replacement in _VOLATILE:
         text = pattern.sub(replacement, text)
+    # Names last: a short one stands in a salt now and then.
+    text = re.sub(rf"\b{re.escape(socket.gethostname())}\b", "$HOST", text)
+    text = re.sub(rf"\b{re.escape(getpass.getuser())}\b", "$USER", text)
     return "\n".join(line.rstrip() for line in text.split("\n"))
 
 

@@ -192,3 +192,8 @@ def meaning(text: str) -> Any:
 def test_host_is_normalized(tmp_path: Path) -> None:
     # Otherwise the recordings would hold on one machine only.
     assert normalized(f"Managed by {socket.gethostname()}", tmp_path) == "Managed by $HOST"
+
+
+def test_a_salt_that_holds_the_hosts_name_is_a_salt(tmp_path: Path) -> None:
+    salt = f"v1:GOqLkJ2UgkA=:v1:lG6CNi2p5FcuO+Xg:{socket.gethostname()[:2]}+qYdUbNyy7QgOGQWIyUBwZJ1IWTw=="
+    assert normalized(f"encryptionsalt: {salt}", tmp_path) == "encryptionsalt: <salt>"
