@@ -46,12 +46,12 @@ def rows(role: str) -> list[tuple[str, str, int]]:
     while True:
         try:
             with open(TABLE, encoding="utf-8") as file:
-                lines = file.read().splitlines()
+                *lines, last = file.read().splitlines(keepends=True) or [""]
         except FileNotFoundError:
             raise Refused("its first process knows no roles; `tidepool up` makes it anew") from None
-        if "end" in lines:
-            break  # else it is being written
-    fields = [line.split("\t") for line in lines[: lines.index("end")]]
+        if last in (f"end\t{binascii.crc32(''.join(lines).encode())}\n", "end\n"):
+            break  # else it is being written; a first process of before wrote no checksum
+    fields = [line.rstrip("\n").split("\t") for line in lines]
     return [(name, state, int(pid)) for name, state, pid, _, its in fields if its == role]
 
 

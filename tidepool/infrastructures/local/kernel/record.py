@@ -8,12 +8,17 @@ one goes on. No fsync: after a crash of the host all processes are gone anyway, 
 from __future__ import annotations
 
 import json
+import time
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline
 from tidepool.infrastructures.local.kernel.private import write_private
+
+#: A table is written in microseconds; one whose writer was killed half-way stays as it is.
+_READINGS, _PAUSE_S = 50, 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +108,28 @@ class ServiceState:
 
 
 def service_states(table: Path) -> tuple[ServiceState, ...] | None:
-    """The services in their order; None where the table is not there yet."""
-    try:
-        lines = table.read_text("utf-8").splitlines()
-    except FileNotFoundError:
+    """The services in their order; None where the table is not there yet, or nobody finished it."""
+    for _ in range(_READINGS):
+        try:
+            states = parse_services(table.read_text("utf-8"))
+        except FileNotFoundError:
+            return None
+        if states is not None:
+            return states
+        time.sleep(_PAUSE_S)
+    return None
+
+
+def parse_services(text: str) -> tuple[ServiceState, ...] | None:
+    """The services that a table tells of; None where it was read while it was written.
+
+    Its first process holds it by a descriptor alone and writes it in place, with a CRC-32 of its lines at the end.
+    """
+    *lines, last = text.splitlines(keepends=True) or [""]
+    # A first process of before wrote no checksum.
+    if last not in (f"end\t{zlib.crc32(''.join(lines).encode())}\n", "end\n"):
         return None
-    if "end" not in lines:
-        return None
-    return tuple(_service_state(line) for line in lines[: lines.index("end")])
+    return tuple(_service_state(line.removesuffix("\n")) for line in lines)
 
 
 def _service_state(line: str) -> ServiceState:

@@ -66,6 +66,16 @@ static void show_within(const char *table, size_t size) {
     if (within < 0 || pwrite(within, table, size, 0) < 0 || ftruncate(within, size)) return;
 }
 
+/* The CRC-32 of zip and PNG (polynomial 0xedb88320). Who reads while the table is rewritten may see some of both. */
+static unsigned checksum(const char *text, size_t size) {
+    unsigned sum = ~0u;
+    for (size_t i = 0; i < size; i++) {
+        sum ^= (unsigned char)text[i];
+        for (int bit = 0; bit < 8; bit++) sum = sum >> 1 ^ (0xedb88320u & -(sum & 1));
+    }
+    return ~sum;
+}
+
 void show_status(void) {
     char table[MAX_SERVICES * 192];
     size_t used = 0;
@@ -74,7 +84,7 @@ void show_status(void) {
                          state_names[services[i].state], services[i].pid,
                          services[i].starts ? services[i].starts - 1 : 0,
                          services[i].role ? services[i].role->name : "");
-    used += snprintf(table + used, sizeof table - used, "end\n");
+    used += snprintf(table + used, sizeof table - used, "end\t%u\n", checksum(table, used));
     show_within(table, used);
     /* A full disk must not stop the machine. */
     if (pwrite(STATUS_FD, table, used, 0) < 0 || ftruncate(STATUS_FD, used)) return;
