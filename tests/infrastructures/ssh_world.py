@@ -85,7 +85,13 @@ def ssh_world() -> Iterator[SshWorld]:
     with TemporaryDirectory(prefix="hosts-") as folder:
         hosts = FakeHosts(Path(folder), names)
         inventory = {name: connection(name) for name in names}
-        yield SshWorld(hosts, inventory, Claimed(inventory, hosts, names))
+        yield SshWorld(
+            hosts,
+            inventory,
+            Claimed(
+                inventory, {name: [f"cpu-{number}"] for number, name in enumerate(names, 1)}, hosts, names
+            ),
+        )
 
 
 def model(key: MachineKey, host: str, address: str, connection: Mapping[str, Any]) -> SshHostModel:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,17 +58,52 @@ def test_a_lost_answer_to_a_delete_is_asked_for_again(world: SshWorld) -> None:
 def test_a_host_that_does_not_answer_is_not_gone(world: SshWorld) -> None:
     machine = world.infrastructure.create(a_request(world.stack))
     world.hosts.down.add("alpha")
-    for call in (world.infrastructure.read, world.infrastructure.delete):
-        with pytest.raises(Transient, match="host alpha: nothing answers"):
-            call(machine.key)
-    with pytest.raises(Transient):
-        world.infrastructure.list(world.stack)
+    for key in machine.key, MachineKey(world.stack, "cpu-1"):
+        for call in (world.infrastructure.read, world.infrastructure.delete):
+            with pytest.raises(Transient, match="host alpha: nothing answers"):
+                call(key)
     kind = SshHostKind(Home(Path("/"), Path("/")), world.hosts)
     state = model(machine.key, "alpha", "10.77.1.1", connection("alpha"))
     assert kind.look("one/cpu-1", state) == {}
     world.hosts.down.clear()
     assert world.infrastructure.list(world.stack) == (machine,)
     assert kind.look("one/cpu-1", state) == {}
+
+
+def test_a_host_that_does_not_answer_hides_no_other(world: SshWorld) -> None:
+    _, second = (world.infrastructure.create(a_request(world.stack, number)) for number in (1, 2))
+    world.hosts.down.add("alpha")
+    assert world.infrastructure.read(second.key) == second
+    unknown, seen = world.infrastructure.list(world.stack)
+    assert (unknown.key, unknown.state) == (MachineKey(world.stack, "cpu-1"), "unknown")
+    assert unknown.why.startswith("host alpha: nothing answers")
+    assert seen == second
+    world.infrastructure.delete(MachineKey(world.stack, "cpu-2"))
+    assert [each.state for each in world.infrastructure.list(world.stack)] == ["unknown"]
+    world.hosts.down |= {"beta", "gamma"}
+    with pytest.raises(Transient, match="nothing answers"):
+        world.infrastructure.list(world.stack)
+
+
+def test_a_look_waits_once_for_a_host_that_does_not_answer_and_sees_it_when_it_does(world: SshWorld) -> None:
+    machines = [world.infrastructure.create(a_request(world.stack, number)) for number in (1, 2)]
+    answers = threading.Event()
+
+    def ask(connection: Mapping[str, Any], *told: Any) -> Mapping[str, Any]:
+        if connection["address"] == "alpha" and "facts alpha" in world.hosts.calls:
+            answers.wait(20)
+        return world.hosts(connection, *told)
+
+    world.hosts.down.add("alpha")
+    world.hosts.calls.clear()
+    looks = replace(world.infrastructure, ask=ask)
+    for _ in range(3):
+        assert [each.state for each in looks.list(world.stack)] == ["unknown", "running"]
+    world.hosts.down.clear()
+    answers.set()
+    deadline = time.monotonic() + 20
+    while (seen := [*looks.list(world.stack)]) != machines:
+        assert time.monotonic() < deadline, seen
 
 
 def test_a_host_that_was_given_back_by_hand_is_gone_and_what_is_left_is_told_of(world: SshWorld) -> None:

@@ -168,9 +168,17 @@ def a_host_dies_which_is_told_and_its_job_runs_once_more_when_it_is_back(
 ) -> None:
     alpha = host(hosts, "alpha")
     alpha.pull_plug()
-    told = f"the host alpha: nothing answers at {alpha.address}, port 22"
-    assert told in " ".join(cluster.refused("up", "--yes").split())
+    # Everybody else's work goes on: `up`, and the scaler, which leaves the node alone.
+    done = cluster.run("up", "--yes", timeout_s=UP_S)
+    assert done.returncode == 0, done.stderr
+    silent = f"the host alpha: nothing answers at {alpha.address}, port 22"
+    assert silent in " ".join((done.stdout + done.stderr).split())
     cluster.until_job(job, JobState.PENDING, timeout_s=LONG_S)
+    cluster.tidepool("scale", "--once", timeout_s=UP_S)
+    problems = json.loads(cluster.run("status", "--json").stdout)["problems"]
+    (told,) = (each["what"] for each in problems if "it is not known how machine" in each["what"])
+    assert f"cpu-1 of ssh is: host alpha: nothing answers at {alpha.address}" in told
+    assert {"cpu-1", "cpu-2"} <= set(cluster.nodes())
     # What the play wrote starts its node again.
     alpha.boot()
     assert cluster.until_job(job, JobState.COMPLETED, timeout_s=LONG_S).restarts == 1

@@ -171,7 +171,7 @@ def _may_run(stack: Stack, named: Named) -> bool:
     if any(machine.state == "running" for machine in list_machines(stack.data, stack.name)):
         return True
     there = observe_remote(stack, named)
-    return bool(there.silent) or any(machine.state == "running" for machine in there.machines)
+    return bool(there.silent) or any(machine.state != "stopped" for machine in there.machines)
 
 
 def _describe_jobs(jobs: Sequence[Job]) -> str:

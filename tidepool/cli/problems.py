@@ -205,10 +205,16 @@ def _of_remote(told: _Problems, there: RemoteMachines) -> None:
     for name, why in there.silent.items():
         told.failure(name, f"machines of {{}} cannot be listed: {why}", "`tidepool doctor` looks at {}")
     for machine in there.machines:
-        if machine.state != "running":
+        if machine.state == "unknown":
             told.failure(
                 machine.key.node,
-                f"machine {{}} of {machine.key.infrastructure} is {machine.state}",
+                f"it is not known how machine {{}} of {machine.key.infrastructure} is: {machine.why}",
+                "start it, or see what is in its way",
+            )
+        elif machine.state == "stopped":
+            told.failure(
+                machine.key.node,
+                f"machine {{}} of {machine.key.infrastructure} is stopped",
                 "`tidepool why node {}` says what becomes of it; `tidepool up`",
             )
     names = Counter(machine.key.node for machine in there.machines)

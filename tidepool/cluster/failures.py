@@ -6,6 +6,7 @@ A provider's errors reach others as lines of text; the code goes with them, as a
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, get_args
 
 #: No such machine to be had; it may work in a while; it will not; the machine is there and never came up.
@@ -35,6 +36,13 @@ class Permanent(InfrastructureError):
     """It will not work however often it is asked: what was asked for is wrong, or not allowed."""
 
     cause = "permanent"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A line beside the mistakes that a check finds: a person should read it, and all goes on."""
+
+    text: str
 
 
 def cause_of(error: BaseException) -> Cause | None:

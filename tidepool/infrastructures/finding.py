@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from tidepool.cluster.failures import unmarked
+from tidepool.cluster.failures import Note, unmarked
 
 if TYPE_CHECKING:
     from tidepool.resources.kind import Home
@@ -51,8 +51,8 @@ class Preflight:
 
     ``demands`` is the frozen dataclass that the resource `Preflight` has as its input; ``lacks`` gives all that is missing
     of one, each with where it was asked for and the remedy; that nobody answers, too. One may be marked with the kind of
-    failure that it is (`tidepool.cluster.failures.marked`).
+    failure that it is (`tidepool.cluster.failures.marked`). What all else can do without is a `Note`.
     """
 
     demands: type
-    lacks: Callable[[Any, Home], Iterable[str]]
+    lacks: Callable[[Any, Home], Iterable[str | Note]]

@@ -8,6 +8,8 @@ Programs make machines, through `tidepool.infrastructures.contract`; this is for
   for its successor.
 - **Every machine carries its key**, by which those are found that no state knows.
 - **Eventually consistent**: a machine that was made may not be seen for a while. Not seen is not gone.
+- **A part that does not answer hides no other**: where an infrastructure is many hosts, the machines that may be on a silent
+  one are listed as `unknown`. Where nothing answers, the call fails.
 - **Deleting what is gone succeeds**, and deleting a machine by its id touches no other of its name.
 - **Failures are of three kinds**: `InsufficientCapacity`, `Transient`, `Permanent`. After any of them the machine
   may be there or not; asking again, or deleting it, is right in both cases.
@@ -61,14 +63,16 @@ class MachineKey:
 class Machine:
     """A machine as the infrastructure knows it; its key has its id.
 
-    One that is ``stopped`` keeps its disk. ``since`` is when it was made or last started, where the infrastructure says
-    that; it is for people, and no part of what the machine is.
+    One that is ``stopped`` keeps its disk. One that is ``unknown`` may be there, and has no id: its host does not answer, and
+    ``why`` says so. ``since`` is when it was made or last started, where the infrastructure says that; both are for people,
+    and no part of what the machine is.
     """
 
     key: MachineKey
     address: IPv4Address
-    state: Literal["running", "stopped"]
+    state: Literal["running", "stopped", "unknown"]
     since: datetime | None = field(default=None, compare=False)
+    why: str = field(default="", compare=False)
 
     @property
     def machine_id(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address
 
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
@@ -39,3 +40,10 @@ def volume_mistakes(
             given if isinstance(given, str) else None,
             f"this cluster mounts {', '.join(needed)}; leave it out",
         )
+
+
+def own_addresses(spec: ClusterSpec) -> tuple[IPv4Address, ...]:
+    """Return the addresses of the cluster's own machines, there or not, in the order of their numbers."""
+    places = spec.own_addresses
+    logins = (places.login(number) for number in range(1, spec.controller.login_machines + 1))
+    return (places.controller, places.backup_controller, places.accounting, *logins)

@@ -1,9 +1,8 @@
-"""Ways to machines of a stack that are no local ones, and the names by which they know the cluster's own."""
+"""Ways to machines of a stack that are no local ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -15,6 +14,7 @@ from tidepool import resources
 from tidepool.cluster import hostlist
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.contract import File, Machine, MachineOrder
+from tidepool.infrastructures.reading import own_addresses
 
 #: Where sshd of every machine takes it from, and makes one where there is none.
 _HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
@@ -88,10 +88,3 @@ def _registered(spec: ClusterSpec, stack: str, port: int | None) -> Ssh:
         File(f"{_HOST_KEY}.pub", machine_key.public_key),
     )
     return Ssh(stack, access, files, port)
-
-
-def own_addresses(spec: ClusterSpec) -> tuple[IPv4Address, ...]:
-    """Return the addresses of the cluster's own machines, there or not, in the order of their numbers."""
-    places = spec.own_addresses
-    logins = (places.login(number) for number in range(1, spec.controller.login_machines + 1))
-    return (places.controller, places.backup_controller, places.accounting, *logins)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, cast
 
+from tidepool.cluster.failures import Note
 from tidepool.cluster.roles import ROLES
 from tidepool.images import (
     FORMS,
@@ -54,7 +55,7 @@ class ImageKind(Kind[ImageModel]):
         #: By the digest of the recipe with its own lock: when the mirror was asked, and what came of it.
         self._answers: dict[str, tuple[float, Buildable]] = {}
 
-    def mistakes(self, wanted: ImageModel) -> Iterable[Mistake]:
+    def mistakes(self, wanted: ImageModel) -> Iterable[Mistake | Note]:
         for key, path in (("recipe", wanted.recipe), ("playbooks", wanted.playbooks)):
             if not Path(path).is_absolute():
                 yield Mistake(key, f"it is {path!r}; an absolute path is wanted")
@@ -80,11 +81,11 @@ class ImageKind(Kind[ImageModel]):
             refuse_forms(source, (cast(Form, form) for form in wanted.forms))
         except ImageError as error:
             yield Mistake("forms", str(error))
-
-    def notes(self, wanted: ImageModel) -> Iterable[str]:
+            return
         found = self._buildable(wanted)
         # One that is there already is no news.
-        return (found.note,) if found.note and self._store.find(found.source.digest) is None else ()
+        if found.note and self._store.find(found.source.digest) is None:
+            yield Note(found.note)
 
     def derived(self, wanted: ImageModel) -> Mapping[str, Plain]:
         return {"digest": self._buildable(wanted).source.digest}

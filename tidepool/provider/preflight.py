@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tidepool.cluster.failures import Permanent
+from tidepool.cluster.failures import Note, Permanent
 from tidepool.infrastructures.registry import preflight_of
 from tidepool.resources.declarations import Preflight, PreflightModel
 from tidepool.resources.kind import Kind, Made, Task
@@ -17,7 +17,7 @@ class PreflightKind(Kind[PreflightModel]):
 
     resource = Preflight
 
-    def mistakes(self, wanted: PreflightModel) -> Iterable[Mistake]:
+    def mistakes(self, wanted: PreflightModel) -> Iterable[Mistake | Note]:
         try:
             check = preflight_of(wanted.infrastructure)
         except Permanent as error:
@@ -31,7 +31,8 @@ class PreflightKind(Kind[PreflightModel]):
             yield from (Mistake(f"demands.{each.property}", each.reason) for each in found.mistakes)
             return
         # Of the path, which is short: Pulumi shows the value beside the reason.
-        yield from (Mistake("path", lack) for lack in check.lacks(found.value, self._home))
+        for lack in check.lacks(found.value, self._home):
+            yield lack if isinstance(lack, Note) else Mistake("path", lack)
 
     def create(self, wanted: PreflightModel, task: Task) -> Made:
         return Made(f"{wanted.infrastructure}/{wanted.path}")

@@ -34,9 +34,9 @@ from pulumi.provider.experimental.provider import (
     UpdateResponse,
 )
 
-from tidepool.cluster.failures import marked
+from tidepool.cluster.failures import Note, marked
 from tidepool.resources.kind import AnyKind, Refusal, Task, Unfinished
-from tidepool.resources.reading import Change, read
+from tidepool.resources.reading import Change, Mistake, read
 from tidepool.resources.values import UNKNOWN, Inputs, Plain, plain, property_value
 
 _TIMEOUT_S: Final = 5.0
@@ -193,10 +193,14 @@ class TidepoolProvider(Provider):
         mistakes = found.mistakes
         if mistakes or found.has_unknowns:
             added |= dict.fromkeys(derived, UNKNOWN)
-        elif not (mistakes := tuple(kind.mistakes(found.value))):
-            added |= kind.derived(found.value)
-            for note in kind.notes(found.value):
-                self._log.warn(request.urn, note)
+        else:
+            told = tuple(kind.mistakes(found.value))
+            for note in told:
+                if isinstance(note, Note):
+                    self._log.warn(request.urn, note.text)
+            mistakes = tuple(each for each in told if isinstance(each, Mistake))
+            if not mistakes:
+                added |= kind.derived(found.value)
         return CheckResponse(
             inputs=request.new_inputs | {key: property_value(value) for key, value in added.items()},
             failures=[CheckFailure(mistake.property, mistake.reason) for mistake in mistakes],

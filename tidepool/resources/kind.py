@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
-from tidepool.cluster.failures import Cause
+from tidepool.cluster.failures import Cause, Note
 from tidepool.resources.model import Model, Resource
 from tidepool.resources.reading import Change, Mistake, differences
 from tidepool.resources.values import Inputs, Plain
@@ -122,12 +122,11 @@ class Kind(ABC, Generic[T]):
     def __init__(self, home: Home) -> None:
         self._home = home
 
-    def mistakes(self, wanted: T) -> Iterable[Mistake]:
-        """Find what is wrong with inputs that are all known, and each by itself right; asked before anything is made."""
-        return ()
+    def mistakes(self, wanted: T) -> Iterable[Mistake | Note]:
+        """Find what is wrong with inputs that are all known, and each by itself right; asked before anything is made.
 
-    def notes(self, wanted: T) -> Iterable[str]:
-        """Lines that a person should read, on inputs without mistakes; previews show them, too."""
+        Beside that it may note what a person should read; previews show it, too.
+        """
         return ()
 
     def derived(self, wanted: T) -> Mapping[str, Plain]:

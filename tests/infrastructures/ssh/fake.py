@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tidepool.cluster.failures import Permanent
-from tidepool.infrastructures.ssh.ask import HostError
+from tidepool.infrastructures.ssh.ask import HostError, Silent
 from tidepool.infrastructures.ssh.keeper import program
 
 #: What a small host has, before anybody claims it.
@@ -60,7 +60,7 @@ class FakeHosts:
         address = connection["address"]
         self.calls.append(f"{verb} {address}")
         if address in self.down:
-            raise HostError(f"nothing answers at {address}, port 22: see whether it is up")
+            raise Silent(f"nothing answers at {address}, port 22: see whether it is up")
         if address in self.read_only and verb != "facts":
             raise HostError(
                 f"root@{address} cannot be told to {verb}: OSError: [Errno 30] Read-only file system: '/var/lib/tidepool-node"

@@ -11,9 +11,10 @@ import pytest
 from tests.clients.slurm.sshd import Sshd, sshd
 from tests.provider.calls import Preflights
 from tidepool.clients.transport import Completed
-from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
+from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Note, Permanent, Transient
 from tidepool.infrastructures.ssh.ask import FACTS_S, HostError, ask
-from tidepool.infrastructures.ssh.preflight import Demands, lacks_of_hosts
+from tidepool.infrastructures.ssh.preflight import PREFLIGHT, Demands, lacks_of_hosts
+from tidepool.resources.kind import Home
 from tidepool.resources.reading import read
 
 __all__ = ["sshd"]  # a fixture, which pytest finds here
@@ -31,9 +32,9 @@ def way(sshd: Sshd, **changes: Any) -> Mapping[str, Any]:
     }
 
 
-def host(path: str, connection: Mapping[str, Any], **shape: int) -> Mapping[str, Any]:
+def host(path: str, connection: Mapping[str, Any], **more: Any) -> Mapping[str, Any]:
     name = connection["address"]
-    return {"path": path, "host": name, "cpus": 1, "memoryMib": 64, "connection": connection, **shape}
+    return {"path": path, "host": name, "cpus": 1, "memoryMib": 64, "connection": connection, **more}
 
 
 def failures(tmp_path: Path, *hosts: Mapping[str, Any], **more: Any) -> list[str]:
@@ -69,13 +70,26 @@ def test_a_host_that_refuses_says_why_and_what_mends_it(tmp_path: Path, sshd: Ss
 def test_all_hosts_are_told_of_at_once_in_a_preview(tmp_path: Path, sshd: Sshd) -> None:
     large, closed = (
         host("fleets[0]", way(sshd), cpus=4096),
-        host("fleets[1]", way(sshd, port=1, address="127.0.0.9")),
+        host("machines", way(sshd, port=1, address="127.0.0.9"), isOwn=True),
     )
     refused = host("fleets[2]", way(sshd, key=str(sshd.other_key)))
     said = failures(tmp_path, large, closed, refused)
     assert any(each.startswith("fleets[0]: the host 127.0.0.1: it has") and "4096" in each for each in said)
-    assert any(each.startswith("fleets[1]: the host 127.0.0.9: nothing answers") for each in said)
+    assert any(each.startswith("machines: the host 127.0.0.9: nothing answers") for each in said)
     assert any(each.startswith("fleets[2]: the host 127.0.0.1: the key") for each in said)
+
+
+def test_a_host_of_a_fleet_that_is_down_holds_up_nobody(tmp_path: Path, sshd: Sshd) -> None:
+    closed = host("fleets[0]", way(sshd, port=1, address="127.0.0.9"))
+    demands = {"stack": "physics", "systems": ["debian 12"], "users": {}, "hosts": [closed]}
+    (noted,) = PREFLIGHT.lacks(read(Demands, demands).value, Home(tmp_path, tmp_path))
+    assert isinstance(noted, Note)
+    assert noted.text.startswith("fleets[0]: the host 127.0.0.9: nothing answers at 127.0.0.9, port 1")
+    previews = Preflights(tmp_path, "ssh")
+    said: list[str] = []
+    previews.calls.provider._log.warn = lambda _, text: said.append(text)  # type: ignore[method-assign,assignment]
+    assert previews.mistakes(demands) == []
+    assert said == [noted.text]
 
 
 def test_a_host_that_refuses_and_one_of_another_cluster_are_told_together(sshd: Sshd) -> None:

@@ -16,6 +16,8 @@ from tests.infrastructures.ssh.specs import HOSTS, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import ComputeFleet, SlurmController
 from tidepool.infrastructures.registry import infrastructures_of
+from tidepool.infrastructures.ssh.machines import nodes_of_hosts
+from tidepool.infrastructures.ssh.reading import read_options
 from tidepool.testing import Graph, register
 
 INVENTORY, HOST, PLAYBOOK = "tidepool:infrastructure:Preflight", "tidepool:ssh:Host", "tidepool:ssh:Playbook"
@@ -84,6 +86,12 @@ def test_urns_are_what_they_were() -> None:
     assert graph[f"{HOST} cpu-1"].urn == f"{above}${HOST}::cpu-1"
     assert graph[f"{PLAYBOOK} cpu-1"].urn == f"{above}${PLAYBOOK}::cpu-1"
     assert graph[f"{INVENTORY} ssh@hosts"].urn == f"urn:pulumi:dev::cluster::{INVENTORY}::ssh@hosts"
+
+
+def test_the_nodes_that_a_silent_host_may_be_are_those_that_it_is_claimed_for() -> None:
+    both = spec(controller={"backup": True, "login_machines": 1})
+    claims = [each.inputs for name, each in registered(both).resources.items() if name.startswith(HOST)]
+    assert nodes_of_hosts(both, read_options(both)) == {each["host"]: [each["node"]] for each in claims}
 
 
 def test_a_claim_says_which_node_of_which_stack_the_host_is() -> None:

@@ -119,7 +119,8 @@ def test_only_what_is_ours_is_undrained(slurm_status: Recheck, wrong: str) -> No
         # Dead is dead, whatever Slurm still believes.
         (recheck(BUSY, machines=()), ""),
         (recheck(BUSY, machines=(machine("stopped"),)), ""),
-        # What was not looked for is not known to be dead.
+        # Whose host does not answer may live, and what was not looked for is not known to be dead.
+        (recheck(BUSY, machines=(machine("unknown"),)), "it has jobs"),
         (recheck(BUSY, machines=None), "it has jobs"),
     ],
 )

@@ -366,7 +366,7 @@ def jobs(draw: st.DrawFn, job_id: int) -> Job:
 
 
 _POWERS = st.sampled_from(
-    (("running",), ("running",), ("running",), ("stopped",), (), ("stopped", "running"))
+    (("running",), ("running",), ("running",), ("stopped",), (), ("stopped", "running"), ("unknown",))
 )
 _RECORDS = st.sampled_from(
     (

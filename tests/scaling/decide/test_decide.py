@@ -113,6 +113,20 @@ def test_a_slot_that_slurm_forgot_is_not_launched() -> None:
     assert kinds(decide(seen, Memory())) == [(Launch, ("cpu-2",))]
 
 
+def test_where_a_host_does_not_answer_nothing_is_launched_and_others_are() -> None:
+    silent = (machine("cpu-1", "unknown"),)
+    seen = cluster_state(jobs=(job(1),), machines=silent)
+    assert kinds(decide(seen, Memory())) == [(Launch, ("cpu-2",))]
+    alone = cluster_state(jobs=(job(1),), of=spec(fleet(max_nodes=1)), machines=silent)
+    decision = decide(alone, Memory())
+    assert decision.actions == ()
+    told = decision.waiting[1]
+    assert (told.standing, told.reason) == (
+        "setback",
+        "fleet cpu has no free slots: of 1 the hosts do not answer",
+    )
+
+
 # Floors
 
 
@@ -411,6 +425,14 @@ def test_a_node_that_is_down_and_whose_machine_runs_is_mended_then_replaced() ->
 def test_a_node_that_is_down_stays_where_something_cannot_be_seen(missing: str) -> None:
     seen = unseen(cluster_state(node("cpu-1", "DOWN", "Not responding", "slurm")), missing)
     assert confirmed(seen).actions == ()
+
+
+def test_a_node_whose_host_does_not_answer_stays_and_others_are_removed() -> None:
+    seen = cluster_state(
+        node("cpu-1", "DOWN", "Not responding", "slurm"), node("cpu-2", "DOWN", "Not responding", "slurm")
+    )
+    seen = replace(seen, machines=(machine("cpu-1", "unknown"), machine("cpu-2", "stopped")))
+    assert kinds(confirmed(seen)) == [(Remove, ("cpu-2",))]
 
 
 def test_a_launch_that_does_not_come_is_replaced_under_another_name() -> None:

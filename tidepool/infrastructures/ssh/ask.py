@@ -25,6 +25,10 @@ class HostError(Exception):
         self.kind = kind
 
 
+class Silent(HostError):
+    """Nothing answers there: it is down, or not to be reached from here."""
+
+
 #: Of what programs on a host say. Failures that are told of here have their kind besides.
 kind_of: Final = by_words(
     (InsufficientCapacity, ("No space left on device",)),
@@ -120,7 +124,7 @@ def _refused(error: SlurmError, connection: Mapping[str, Any], reached: Transpor
                 f"there is no such name {address}: write its address, or mend the name server", Permanent
             )
         case OSError() as cause:
-            return HostError(
+            return Silent(
                 f"nothing answers at {address}, port {port} ({cause}): see whether it is up, and sshd on that port"
             )
     return HostError(f"{error.what} {reached.where}: {error.remedy}")

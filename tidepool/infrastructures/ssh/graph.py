@@ -19,7 +19,7 @@ from tidepool import shipped
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.local.graph import Local
-from tidepool.infrastructures.remote import own_addresses
+from tidepool.infrastructures.reading import own_addresses
 from tidepool.infrastructures.ssh import resources
 from tidepool.infrastructures.ssh.preflight import demands
 from tidepool.infrastructures.ssh.reading import Options, connection_of, host_of, read_options

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tidepool.cluster.failures import marked
+from tidepool.cluster.failures import Note, marked
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.finding import Finding, Preflight, findings, gathered
-from tidepool.infrastructures.ssh.ask import FACTS_S, Ask, HostError, ask
+from tidepool.infrastructures.ssh.ask import FACTS_S, Ask, HostError, Silent, ask
 from tidepool.infrastructures.ssh.reading import Options, connection_of, own_machines, read_options
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class Demand:
     host: str
     cpus: int = field(metadata={"least": 1})
     memory_mib: int = field(metadata={"least": 1})
+    #: Of one of the cluster's own machines: nothing can be done while it does not answer.
+    is_own: bool = False
     #: How it is reached, as `tidepool.infrastructures.connection` reads it.
     connection: Mapping[str, Any] = field(default_factory=dict)
 
@@ -54,16 +56,16 @@ def demands(spec: ClusterSpec, options: Options, stack: str) -> Demands:
 def _demands(spec: ClusterSpec, options: Options) -> Iterator[Demand]:
     own = f"{spec.site_options('ssh').path}.machines"
     for host in options.own[: own_machines(spec)]:
-        yield _demand(options, own, host, spec.controller.shape)
+        yield _demand(options, own, host, spec.controller.shape, is_own=True)
     for found in spec.entries("ssh"):
         most = found.fleet.most_nodes(found.entry)
         for host in options.fleets[found.fleet.name][:most]:
             yield _demand(options, f"{found.path}.options.hosts", host, found.fleet.shape)
 
 
-def _demand(options: Options, path: str, host: str, shape: Shape) -> Demand:
+def _demand(options: Options, path: str, host: str, shape: Shape, *, is_own: bool = False) -> Demand:
     connection = connection_of(options.place, options.hosts[host])
-    return Demand(path, host, shape.cpus, shape.memory_mib, connection)
+    return Demand(path, host, shape.cpus, shape.memory_mib, is_own, connection)
 
 
 #: What packages are made for.
@@ -124,13 +126,15 @@ def lacks(facts: Mapping[str, Any], demand: Demand, demands: Demands) -> Iterato
 _AT_ONCE: Final = 64
 
 
-def lacks_of_hosts(demands: Demands, ask: Ask = ask) -> Iterator[tuple[Demand, Sequence[str]]]:
+def lacks_of_hosts(demands: Demands, ask: Ask = ask) -> Iterator[tuple[Demand, Sequence[str | Silent]]]:
     """All that is wrong with each host, with the remedy; that it cannot be asked."""
 
-    def wrong(demand: Demand) -> Sequence[str]:
+    def wrong(demand: Demand) -> Sequence[str | Silent]:
         accounts = {"users": list(demands.users), "numbers": [uid for uid, _ in demands.users.values()]}
         try:
             facts = ask(demand.connection, "facts", accounts, FACTS_S)
+        except Silent as error:
+            return (error,)
         except HostError as error:
             return (str(error),)
         return lacks(facts, demand, demands)
@@ -146,9 +150,12 @@ def checks_of(spec: ClusterSpec, stack: str, _data: Path, ask: Ask = ask) -> Ite
         yield from findings(f"host {demand.host}", lacks, "it answers, and is fit to be a node")
 
 
-def _missing(demands: Demands, _home: Home) -> Iterator[str]:
+def _missing(demands: Demands, _home: Home) -> Iterator[str | Note]:
     for demand, found in lacks_of_hosts(demands):
-        yield from (f"{demand.path}: the host {demand.host}: {each}" for each in found)
+        for lack in found:
+            text = f"{demand.path}: the host {demand.host}: {lack}"
+            # Of many hosts one is always down, and the work of others goes on.
+            yield Note(text) if isinstance(lack, Silent) and not demand.is_own else text
 
 
 PREFLIGHT = Preflight(Demands, _missing)

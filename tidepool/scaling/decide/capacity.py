@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Final
 
 from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.remember import is_forgiven
 from tidepool.scaling.decision import Phase
 from tidepool.scaling.memory import Backoff, Memory, at_location
@@ -32,6 +33,13 @@ def quarantined(fleet: Fleet, phases: Mapping[str, Phase], memory: Memory, at: d
     if not memory.node_backoffs:
         return 0
     return sum(is_quarantined(fleet, name, memory, at) for name in _absent(fleet, phases))
+
+
+def unreachable(state: ClusterState) -> frozenset[str]:
+    """Return the nodes whose host does not answer, of fleets that have no other place for them."""
+    alone = {fleet.name for fleet in state.spec.fleets if len(fleet.infrastructures) == 1}
+    unknown = (each.key for each in state.machines or () if each.state == "unknown")
+    return frozenset(key.node for key in unknown if key.fleet in alone)
 
 
 def _absent(fleet: Fleet, phases: Mapping[str, Phase]) -> Iterator[str]:

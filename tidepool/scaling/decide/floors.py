@@ -12,7 +12,7 @@ from typing import Final
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.capacity import vacancies
+from tidepool.scaling.decide.capacity import unreachable, vacancies
 from tidepool.scaling.decide.excess import is_of_older_image, removal_order
 from tidepool.scaling.decide.limits import Limits
 from tidepool.scaling.decide.node_status import NodeAction, without_mark
@@ -45,7 +45,7 @@ class Outlook:
         }
         for name in self.plan.launched:
             found.setdefault(name, Phase.LAUNCHING)
-        for name in self._unlisted():
+        for name in (*self._unlisted(), *unreachable(self.state)):
             found.setdefault(name, Phase.UNKNOWN)
         return dict(sorted(found.items(), key=lambda each: fleet_and_number(each[0])))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.capacity import closing_backoff, quarantined, vacancies
+from tidepool.scaling.decide.capacity import closing_backoff, quarantined, unreachable, vacancies
 from tidepool.scaling.decide.demand.fit import Ask
 from tidepool.scaling.decide.demand.layout import Layout, Layouts, Queues, Refusal
 from tidepool.scaling.decide.demand.pending import Pending, Wanted, pending
@@ -86,10 +88,14 @@ def grow(
     offers = demand.queues.offers
     nodes = there(state, memory, phases, offers)
     free = {fleet.name: tuple(vacancies(fleet, phases, memory, state.at)) for fleet in state.spec.fleets}
+    silent = Counter(
+        fleet_and_number(name)[0] for name in unreachable(state) if phases.get(name) is Phase.UNKNOWN
+    )
     closed = {
         fleet.name: Closed(
             fleet.max_nodes,
             quarantined(fleet, phases, memory, state.at),
+            silent[fleet.name],
             closing_backoff(fleet, memory, state.at),
         )
         for fleet in state.spec.fleets

@@ -280,7 +280,10 @@ class _Look:
             silent, here = self._state.silent, self._infrastructure(name)
             is_unseen = here in silent if here else bool(silent)
             return Power.UNKNOWN if is_unseen and not self._was_refused(name) else Power.NOT_LISTED
-        return Power.RUNNING if any(each.state == "running" for each in listed) else Power.STOPPED
+        states = {each.state for each in listed}
+        if "running" in states:
+            return Power.RUNNING
+        return Power.UNKNOWN if "unknown" in states else Power.STOPPED
 
     def _was_refused(self, name: str) -> bool:
         """Return whether it is known without a look that there is no machine: nothing is recorded, and none was to be had."""
@@ -322,13 +325,14 @@ class _Look:
     def _strays(self, entry: Entry) -> Iterable[Machine]:
         """Return the machines of a node's name that may go, were it not for grace."""
         listed = self._listed(entry.name)
+        machines = [each for each in self._machines.get(entry.name, ()) if each.state != "unknown"]
         if entry.action is NodeAction.DELETE_ORPHAN:
-            yield from self._machines.get(entry.name, ())
+            yield from machines
             return
         record = self._recorded.get(entry.name, _NO_RECORD)
         if record.machine and not record.pending and not entry.has_jobs:
             # On another infrastructure, where the answer was lost when it was made; or back from the dead.
-            yield from (each for each in self._machines.get(entry.name, ()) if each not in listed)
+            yield from (each for each in machines if each not in listed)
 
 
 def slot_of(name: str) -> tuple[str, int, str] | None:

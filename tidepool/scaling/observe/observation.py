@@ -54,7 +54,7 @@ class Recheck:
         here = self._infrastructure(name)
         if self.machines is None or (here in self.silent if here else self.silent):
             return False
-        return not any(each.state == "running" for each in self._own_machines(name))
+        return all(each.state == "stopped" for each in self._own_machines(name))
 
     def may_have_machine(self, name: str) -> bool:
         """Return whether one of its name is listed, or could be where nothing can be seen."""

@@ -352,8 +352,9 @@ class Observer:
         except (InfrastructureError, OSError) as error:
             self._complain("machines", str(error))
             return None
-        said = "; ".join(f"machines of {name}: {text}" for name, text in found.silent.items())
-        self._complain("machines", said)
+        said = [f"machines of {name}: {text}" for name, text in found.silent.items()]
+        said += dict.fromkeys(machine.why for machine in found.machines if machine.why)
+        self._complain("machines", "; ".join(said))
         return found
 
     def _look_at_pools(self, told: StackOutputs, is_active: bool) -> PoolsState:

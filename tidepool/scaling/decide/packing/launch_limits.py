@@ -71,13 +71,14 @@ class Spare(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Why the names of a fleet are not all to be had: its slots, how many are quarantined; and its own backoff.
+    """Why the names of a fleet are not all to be had: its slots; how many are quarantined, or on silent hosts; its own backoff.
 
     ``spare`` is a pool's, whose machines are there, and which no limit on nodes counts.
     """
 
     max_nodes: int
     quarantined: int = 0
+    silent: int = 0
     backoff: Backoff | None = None
     spare: Spare | None = None
 
@@ -123,9 +124,16 @@ class LaunchLimits:
             )
         vacant = bins.vacant(fleet) - planned.get(fleet, 0)
         if vacant <= 0:
-            if closed.quarantined:
-                reason = f"fleet {fleet} has no free slots: {closed.quarantined} failed and are left alone for a while"
-                return Grant(0, reason, "setback")
+            obstacles = [
+                *(
+                    [f"{closed.quarantined} failed and are left alone for a while"]
+                    if closed.quarantined
+                    else []
+                ),
+                *([f"of {closed.silent} the hosts do not answer"] if closed.silent else []),
+            ]
+            if obstacles:
+                return Grant(0, f"fleet {fleet} has no free slots: {', '.join(obstacles)}", "setback")
             return Grant(0, f"fleet {fleet} has all its nodes (max_nodes is {closed.max_nodes})")
         launched = bins.launched
         if planned:
