@@ -8,8 +8,8 @@ Programs make machines, through `tidepool.infrastructures.contract`; this is for
   for its successor.
 - **Every machine carries its key**, by which those are found that no state knows.
 - **Eventually consistent**: a machine that was made may not be seen for a while. Not seen is not gone.
-- **A part that does not answer hides no other**: where an infrastructure is many hosts, the machines that may be on a silent
-  one are listed as `unknown`. Where nothing answers, the call fails.
+- **What cannot be seen is not left out**: of many hosts one may be silent. Then the call fails, or those machines that may be
+  on it are listed as `unknown`, so that it hides no other (existing hosts). Where nothing answers, it fails.
 - **Deleting what is gone succeeds**, and deleting a machine by its id touches no other of its name.
 - **Failures are of three kinds**: `InsufficientCapacity`, `Transient`, `Permanent`. After any of them the machine
   may be there or not; asking again, or deleting it, is right in both cases.

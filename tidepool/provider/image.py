@@ -61,10 +61,11 @@ class ImageKind(Kind[ImageModel]):
                 yield Mistake(key, f"it is {path!r}; an absolute path is wanted")
                 return
         try:
-            source = self._buildable(wanted).source
+            found = self._buildable(wanted)
         except ImageError as error:
             yield Mistake("recipe", str(error))
             return
+        source = found.source
         for role in wanted.needs:
             if role not in ROLES:
                 yield Mistake("needs", f"{role!r} is no role; allowed: {', '.join(ROLES)}")
@@ -82,9 +83,8 @@ class ImageKind(Kind[ImageModel]):
         except ImageError as error:
             yield Mistake("forms", str(error))
             return
-        found = self._buildable(wanted)
         # One that is there already is no news.
-        if found.note and self._store.find(found.source.digest) is None:
+        if found.note and self._store.find(source.digest) is None:
             yield Note(found.note)
 
     def derived(self, wanted: ImageModel) -> Mapping[str, Plain]:

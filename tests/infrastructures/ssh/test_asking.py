@@ -79,7 +79,9 @@ def test_all_hosts_are_told_of_at_once_in_a_preview(tmp_path: Path, sshd: Sshd) 
     assert any(each.startswith("fleets[2]: the host 127.0.0.1: the key") for each in said)
 
 
-def test_a_host_of_a_fleet_that_is_down_holds_up_nobody(tmp_path: Path, sshd: Sshd) -> None:
+def test_a_host_of_a_fleet_that_is_down_holds_up_nobody(
+    tmp_path: Path, sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
     closed = host("fleets[0]", way(sshd, port=1, address="127.0.0.9"))
     demands = {"stack": "physics", "systems": ["debian 12"], "users": {}, "hosts": [closed]}
     (noted,) = PREFLIGHT.lacks(read(Demands, demands).value, Home(tmp_path, tmp_path))
@@ -87,7 +89,7 @@ def test_a_host_of_a_fleet_that_is_down_holds_up_nobody(tmp_path: Path, sshd: Ss
     assert noted.text.startswith("fleets[0]: the host 127.0.0.9: nothing answers at 127.0.0.9, port 1")
     previews = Preflights(tmp_path, "ssh")
     said: list[str] = []
-    previews.calls.provider._log.warn = lambda _, text: said.append(text)  # type: ignore[method-assign,assignment]
+    monkeypatch.setattr(previews.calls.provider._log, "warn", lambda _, text: said.append(text))
     assert previews.mistakes(demands) == []
     assert said == [noted.text]
 

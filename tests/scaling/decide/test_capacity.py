@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scaling.decide.cluster_states import AT, cluster_state, job, seconds, spec
+from tests.scaling.decide.cluster_states import AT, cluster_state, job, machine, seconds, spec
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.decide.capacity import (
     PROBES,
@@ -188,6 +188,15 @@ def test_a_name_is_free_elsewhere_only_where_nothing_can_have_been_made(
     backoff = Backoff(cause, 1, AT + seconds(60), "no", "local")
     memory = Memory(node_backoffs={"cpu-1": backoff}, fleet_backoffs={"cpu@local": backoff} if closed else {})
     assert is_quarantined(fleet, "cpu-1", memory, AT) is left_alone
+
+
+def test_a_slot_of_a_silent_host_is_free_where_a_fleet_has_another_place() -> None:
+    seen = machine("cpu-1", "unknown")
+    there = replace(seen, key=replace(seen.key, machine_id="", infrastructure="aws"))
+    decision = decide(cluster_state(jobs=(job(1),), of=spanning(LOCAL, AWS), machines=(there,)), Memory())
+    (launch,) = decision.actions
+    assert isinstance(launch, Launch)
+    assert launch.nodes == ("cpu-1",)
 
 
 def test_a_launch_says_where_and_why_not_before() -> None:

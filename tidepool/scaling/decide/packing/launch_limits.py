@@ -124,14 +124,11 @@ class LaunchLimits:
             )
         vacant = bins.vacant(fleet) - planned.get(fleet, 0)
         if vacant <= 0:
-            obstacles = [
-                *(
-                    [f"{closed.quarantined} failed and are left alone for a while"]
-                    if closed.quarantined
-                    else []
-                ),
-                *([f"of {closed.silent} the hosts do not answer"] if closed.silent else []),
-            ]
+            obstacles = []
+            if closed.quarantined:
+                obstacles.append(f"{closed.quarantined} failed and are left alone for a while")
+            if closed.silent:
+                obstacles.append(f"of {closed.silent} the hosts do not answer")
             if obstacles:
                 return Grant(0, f"fleet {fleet} has no free slots: {', '.join(obstacles)}", "setback")
             return Grant(0, f"fleet {fleet} has all its nodes (max_nodes is {closed.max_nodes})")
