@@ -295,3 +295,19 @@ def test_gres_conf_without_gres_is_its_heading_only() -> None:
     assert gres_conf(spec).count("\n") == 1
     assert "GresTypes" not in slurm_conf(spec)
     assert "Default=yes" in slurm_conf(spec)
+
+
+def test_with_accounts_what_they_say_is_enforced_and_shares_decide() -> None:
+    accounts = {"controller": {"accounting": {}}, "accounts": [{"name": "physics"}]}
+    written = settings_of(slurm_conf(spec_of(**accounts)))
+    assert written["AccountingStorageEnforce"] == "associations,limits,qos"
+    assert written["PriorityType"] == "priority/multifactor"
+    assert "PreemptType" not in written
+    own = {
+        **accounts,
+        "controller": {"accounting": {"enforce": ["nojobs"]}},
+        "slurm_conf": {"PriorityWeightAge": 5},
+    }
+    written = settings_of(slurm_conf(spec_of(**own, qos=[{"name": "urgent", "preempts": ["normal"]}])))
+    assert (written["AccountingStorageEnforce"], written["PriorityWeightAge"]) == ("nojobs", "5")
+    assert (written["PreemptType"], written["PreemptMode"]) == ("preempt/qos", "REQUEUE")

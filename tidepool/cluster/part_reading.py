@@ -10,8 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from tidepool.cluster.part import Part
-from tidepool.cluster.spec_checks import nearest
-from tidepool.cluster.spec_entries import Mistake
+from tidepool.cluster.spec_entries import Mistake, nearest
 
 
 def field_key(name: str, field: FieldInfo) -> str:

@@ -261,9 +261,9 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
     accounting = spec.controller.accounting
     if accounting is not None:
         # An empty or "none" AccountingStorageEnforce ends slurmctld, so it is there only with something to enforce.
-        enforced: dict[str, Value] = (
-            {"AccountingStorageEnforce": ",".join(accounting.enforce)} if accounting.enforce else {}
-        )
+        # With accounts of the spec's, what they say holds where nobody says otherwise.
+        words = accounting.enforce or (("associations", "limits", "qos") if spec.accounts else ())
+        enforced: dict[str, Value] = {"AccountingStorageEnforce": ",".join(words)} if words else {}
         yield (
             "Accounting.",
             {
@@ -271,6 +271,21 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
                 "AccountingStorageHost": str(spec.own_addresses.accounting),
                 **enforced,
             },
+        )
+    if spec.accounts:
+        yield (
+            "Shares of accounts decide first, then the quality of service, then how long a job waits.",
+            {
+                "PriorityType": "priority/multifactor",
+                "PriorityWeightFairshare": 100_000,
+                "PriorityWeightQOS": 10_000,
+                "PriorityWeightAge": 1_000,
+            },
+        )
+    if any(quality.preempts for quality in spec.qos):
+        yield (
+            "Jobs of a quality of service make room for those of one that preempts it, and run again.",
+            {"PreemptType": "preempt/qos", "PreemptMode": "REQUEUE"},
         )
     yield (
         "Nobody gets mail: images have no program for it, and slurmctld complains of that.",

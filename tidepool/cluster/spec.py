@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster import addresses, spec_checks
+from tidepool.cluster.accounts import Account, Qos
 from tidepool.cluster.frozen import FrozenDict, frozen
 from tidepool.cluster.names import (
     ACCOUNTING_HOST,
@@ -290,6 +291,14 @@ class ClusterSpec(Part):
     partitions: tuple[Partition, ...] = Field(
         min_length=1,
         description="The queues that jobs are submitted to; `[{name: main}]` is enough to begin with.",
+    )
+    accounts: tuple[Account, ...] = Field(
+        default=(),
+        description="Who may use how much, as a tree of accounts in slurmdbd; needs `controller.accounting`.",
+    )
+    qos: tuple[Qos, ...] = Field(
+        default=(),
+        description="Qualities of service, beside Slurm's own `normal`; needs `controller.accounting`.",
     )
     limits: Limits = Field(default=Limits(), description="What the scaler never goes beyond.")
     scaling: Scaling = Field(default=Scaling(), description="How the scaler works.")

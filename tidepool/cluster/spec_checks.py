@@ -6,15 +6,15 @@ is not what it should be is passed over here, as `spec_reading` tells of it alre
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
+from tidepool.cluster import account_checks
 from tidepool.cluster.network_checks import kubernetes_networks, subnets_outside, subnets_overlapping
 from tidepool.cluster.roles import ROLES
 from tidepool.cluster.slurm_options import Value, check_cgroup_conf, check_partition, check_slurm_conf
 from tidepool.cluster.slurm_releases import RELEASES, Release, served_by
-from tidepool.cluster.spec_entries import Entry, Mistake, listed, numbered, part, total, words
+from tidepool.cluster.spec_entries import Entry, Mistake, listed, nearest, numbered, part, total, words
 
 #: Slurm's own limit (MAX_SLURM_NODES).
 MOST_NODES: Final = 65_536
@@ -23,13 +23,6 @@ MOST_NODES: Final = 65_536
 def disagreements(spec: Mapping[str, Any]) -> list[Mistake]:
     """All that does not agree in ``spec``, a plain mapping or the dump of a `ClusterSpec`; in a fixed order."""
     return [mistake for check in _CHECKS for mistake in check(spec)]
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """The known word that is nearest to ``word``, and what is known, in words."""
-    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
-    said = f"did you mean {near[0]}? " if near else ""
-    return f"{said}known here: {', '.join(known) or 'none'}"
 
 
 def _names_twice(spec: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -301,5 +294,6 @@ _CHECKS: Final[tuple[Callable[[Mapping[str, Any]], Iterator[Mistake]], ...]] = (
     _power_saving_of_a_tree,
     _releases_that_do_not_work_together,
     _policies,
+    account_checks.accounts,
     _options,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -91,3 +92,10 @@ def as_network(value: object) -> IPv4Network | None:
 def total(entries: list[Entry], key: str) -> int:
     """The sum of what is a number."""
     return sum(value for entry in entries if isinstance(value := entry.keys.get(key), int))
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """The known word that is nearest to ``word``, and what is known, in words."""
+    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
+    said = f"did you mean {near[0]}? " if near else ""
+    return f"{said}known here: {', '.join(known) or 'none'}"

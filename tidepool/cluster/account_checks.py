@@ -1,0 +1,108 @@
+"""Checks of a spec's accounts, users and qualities of service against each other, as those of `spec_checks`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tidepool.cluster.spec_entries import Entry, Mistake, listed, nearest, numbered, part, words
+
+#: Of Slurm itself.
+_NORMAL: Final = "normal"
+
+
+def accounts(spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Names that stand twice, parents and qualities of service that are not there, cycles; and that slurmdbd is there."""
+    entries, qualities = listed(spec, "accounts"), listed(spec, "qos")
+    for kind, found in (("accounts", entries), ("qos", qualities)):
+        if found and part(spec, "controller").get("accounting") is None:
+            yield Mistake(
+                kind, None, "slurmdbd keeps them; give the cluster one with `controller: {accounting: {}}`"
+            )
+    yield from _named_twice(entries)
+    yield from _named_twice(qualities)
+    yield from _parents(entries)
+    known = [_NORMAL, *(each.name for each in qualities if each.name is not None)]
+    for quality in qualities:
+        yield from _unknown(quality, "preempts", known)
+        if quality.name in dict(words(quality.keys.get("preempts"))).values():
+            yield quality.mistake("preempts", "it is itself among them; leave it out")
+    for account in entries:
+        yield from _unknown(account, "qos", known)
+        yield from _default_qos(account)
+    yield from _users(entries)
+
+
+def _named_twice(entries: list[Entry]) -> Iterator[Mistake]:
+    first: dict[str, str] = {}
+    for entry in entries:
+        if entry.name in first:
+            yield entry.mistake("name", f"{first[entry.name]} has this name already; give each its own")
+        elif entry.name is not None:
+            first[entry.name] = entry.path
+
+
+def _parents(entries: list[Entry]) -> Iterator[Mistake]:
+    parents = {entry.name: entry.keys.get("parent") for entry in entries if entry.name is not None}
+    told: set[str] = set()
+    for entry in entries:
+        parent = entry.keys.get("parent")
+        if not isinstance(parent, str) or entry.name is None:
+            continue
+        if parent not in parents:
+            yield entry.mistake("parent", f"there is no such account; {nearest(parent, list(parents))}")
+        elif entry.name not in told and (cycle := _cycle(entry.name, parents)):
+            told |= set(cycle)
+            way = " -> ".join([*cycle, cycle[0]])
+            yield entry.mistake(
+                "parent", f"accounts are below each other in a circle: {way}; leave one `parent` out"
+            )
+
+
+def _cycle(name: str, parents: Mapping[str, Any]) -> list[str]:
+    """Return the accounts from one up to itself; nothing where the way ends."""
+    way = [name]
+    while isinstance(above := parents.get(way[-1]), str) and above in parents:
+        if above == name:
+            return way
+        if above in way:
+            return []  # a circle of others, which is told of them
+        way.append(above)
+    return []
+
+
+def _unknown(entry: Entry, key: str, known: list[str]) -> Iterator[Mistake]:
+    for i, name in words(entry.keys.get(key)):
+        if name not in known:
+            yield Mistake(
+                f"{entry.path}.{key}[{i}]",
+                name,
+                f"there is no such quality of service; {nearest(name, known)}",
+            )
+
+
+def _default_qos(account: Entry) -> Iterator[Mistake]:
+    default, own = account.keys.get("default_qos"), [name for _, name in words(account.keys.get("qos"))]
+    if isinstance(default, str) and default not in own:
+        said = ", ".join(own) or "none"
+        yield account.mistake("default_qos", f"it is not among the account's `qos` ({said}); add it there")
+
+
+def _users(entries: list[Entry]) -> Iterator[Mistake]:
+    defaults: dict[str, str] = {}
+    for account in entries:
+        seen: set[str] = set()
+        for i, user in numbered(account.keys.get("users")):
+            keys = {"name": user} if isinstance(user, str) else user
+            entry = Entry(f"{account.path}.users[{i}]", keys if isinstance(keys, Mapping) else {})
+            if entry.name is None:
+                continue
+            if entry.name in seen:
+                yield entry.mistake("name", "this user is in the account already; leave one out")
+            seen.add(entry.name)
+            if entry.keys.get("default") is True:
+                if entry.name in defaults:
+                    yield entry.mistake(
+                        "default", f"{defaults[entry.name]} is their default already; leave one out"
+                    )
+                defaults.setdefault(entry.name, account.path)
