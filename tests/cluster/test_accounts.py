@@ -91,6 +91,7 @@ def test_the_form_of_a_form_is_itself(limit: slurm_limits.Limit, data: st.DataOb
         "minutes": st.builds(
             "{}-{:02}:{:02}:{:02}".format, *(st.integers(0, most) for most in (40, 23, 59, 59))
         ),
+        "seconds": st.builds("{}:{:02}:{:02}".format, *(st.integers(0, most) for most in (40, 59, 59))),
         "factor": st.floats(0, 1e4, allow_nan=False).map(lambda each: f"{each:.3f}"),
         "tres": st.dictionaries(st.sampled_from(["cpu", "mem", "node", "gres/gpu"]), count, min_size=1).map(
             lambda each: ",".join(f"{name}={amount}" for name, amount in each.items())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, cast
 
-Kind = Literal["count", "tres", "minutes", "factor"]
+Kind = Literal["count", "tres", "minutes", "seconds", "factor"]
 """The kind of a value; ``tres`` are counts by the names of trackable resources."""
 
 
@@ -67,7 +67,6 @@ minutes:
 
 QOS: Final = _table("""
 count:
-    GraceTime GraceTime
     GrpJobs GrpJobs
     GrpJobsAccrue GrpJobsAccrue
     GrpSubmitJobs GrpSubmit
@@ -91,6 +90,8 @@ tres:
 minutes:
     GrpWall GrpWall
     MaxWallDurationPerJob MaxWall
+seconds:
+    GraceTime GraceTime
 factor:
     LimitFactor LimitFactor
     UsageFactor UsageFactor
@@ -142,7 +143,9 @@ def canonical(limit: Limit, value: Value) -> str:
         case "count":
             return _count(limit.name, text)
         case "minutes":
-            return str(_minutes(limit.name, text))
+            return str(-(-_seconds(limit.name, text, per_number=60) // 60))
+        case "seconds":
+            return str(_seconds(limit.name, text, per_number=1))
         case "factor":
             if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
                 raise ValueError(f"{limit.name} is {text!r}, and can be a number such as 1.5")
@@ -164,23 +167,24 @@ def _count(name: str, text: str) -> str:
     return str(int(text))
 
 
-def _minutes(name: str, text: str) -> int:
+def _seconds(name: str, text: str, *, per_number: int) -> int:
+    """Return a time in seconds; a lone number is of ``per_number`` seconds."""
     found = _TIME.fullmatch(text)
     if found is None:
+        unit = "minutes" if per_number == 60 else "seconds"
         raise ValueError(
-            f"{name} is {text!r}, and can be a time as Slurm writes it: minutes, hours:minutes:seconds, days-hours; in "
+            f"{name} is {text!r}, and can be a time as Slurm writes it: {unit}, hours:minutes:seconds, days-hours; in "
             "quotes, or YAML takes 1:30 for a number"
         )
     days, *rest = found.groups()
     parts = [int(part) for part in rest if part is not None]
     if days is not None:
         hours, minutes, seconds = [*parts, 0, 0][:3]
-        total = (int(days) * 24 + hours) * 3600 + minutes * 60 + seconds
-    elif len(parts) == 3:
-        total = parts[0] * 3600 + parts[1] * 60 + parts[2]
-    else:
-        total = parts[0] * 60 + (parts[1] if len(parts) > 1 else 0)
-    return -(-total // 60)
+        return (int(days) * 24 + hours) * 3600 + minutes * 60 + seconds
+    if len(parts) == 1:
+        return parts[0] * per_number
+    hours, minutes, seconds = [0, *parts][-3:]
+    return hours * 3600 + minutes * 60 + seconds
 
 
 def _tres(name: str, text: str) -> dict[str, str]:

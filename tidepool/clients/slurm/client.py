@@ -26,7 +26,7 @@ TIMEOUT_S: Final = 15.0
 
 #: Times in seconds since the epoch, whatever the zone of the machine; indices of arrays in full; words in English.
 #: With a zone that is named, the C library does not look its file up again for each time: squeue takes half as long.
-_ENVIRONMENT: Final = ("env", "LC_ALL=C", "TZ=UTC0", "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0")
+ENVIRONMENT: Final = ("env", "LC_ALL=C", "TZ=UTC0", "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0")
 
 #: Every listing of scontrol says so, where there is nothing to list; it then ends with 0 or 1.
 _NOTHING_TO_LIST = re.compile(r"No (?:nodes|partitions|reservations|jobs) in the system")
@@ -228,7 +228,7 @@ class Slurm:
             raise self._malformed(argv, str(fault)) from fault
 
     def _run(self, argv: Sequence[str]) -> Completed:
-        return self._transport.run([*_ENVIRONMENT, *argv], timeout_s=self._timeout_s)
+        return self._transport.run([*ENVIRONMENT, *argv], timeout_s=self._timeout_s)
 
     def _ask(self, argv: Sequence[str]) -> str:
         return judge(argv, self._run(argv), self._transport.where)

@@ -1,0 +1,135 @@
+"""Accounts, users and qualities of service in a real slurmdbd."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clients.slurm.database import accounted
+from tests.clients.slurm.real import RealSlurm, eventually
+from tests.clients.slurm.world import RealWorld, up, wait_for_job
+from tidepool.clients.here import Here
+from tidepool.clients.slurm import JobRequest, JobState, Slurm
+from tidepool.clients.slurm.accounting import Accounting, Association, Quality
+from tidepool.clients.slurm.contract import DatabaseDown, Refused
+
+CLUSTER = "contract"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+    with accounted(tmp_path_factory.mktemp("accounted")) as it:
+        with Slurm(Here(it.environment)) as slurm:
+            # Whose account Slurm does not know runs nothing; root is in Slurm's own.
+            up(RealWorld(it, slurm, slurm), 1)
+        yield it
+
+
+@pytest.fixture
+def accounting(running: RealSlurm) -> Accounting:
+    return Accounting(Here(running.environment), CLUSTER)
+
+
+@pytest.fixture
+def name() -> str:
+    """An account that no other test has."""
+    return f"physics{next(_numbers)}"
+
+
+def test_a_tree_is_written_at_once_and_read_as_it_was_written(accounting: Accounting, name: str) -> None:
+    limits = {"GrpTRES": "cpu=5,mem=1537M", "MaxWallDurationPerJob": "90"}
+    tree = [
+        Association(name, shares=5, limits=limits, description=name),
+        Association(f"{name}.optics", parent=name, description="lenses and light"),
+        Association(f"{name}.optics", "ada", shares=7, limits={"MaxJobs": "3", "Priority": "4"}),
+        Association(f"{name}.optics", "grace"),
+    ]
+    for _ in range(2):
+        accounting.set_associations(tree)
+        there = accounting.associations()
+        top = Association(name, parent="root", shares=5, limits=limits, description=name)
+        assert [there[each.key] for each in tree] == [top, *tree[1:]]
+
+
+def test_what_differs_is_changed_and_limits_are_taken_away(accounting: Accounting, name: str) -> None:
+    limits = {"GrpTRES": "cpu=5,node=2", "MaxJobs": "3", "GrpWall": "60"}
+    accounting.set_associations([Association(name, limits=limits), Association(f"{name}.b")])
+    accounting.set_associations([Association(name, shares=9, limits={"MaxJobs": "4"})], {(name, ""): limits})
+    accounting.set_parent(name, f"{name}.b")
+    found = accounting.associations()[name, ""]
+    assert (found.shares, found.limits, found.parent) == (9, {"MaxJobs": "4"}, f"{name}.b")
+    accounting.set_parent(name, "")
+    assert accounting.associations()[name, ""].parent == "root"
+
+
+def test_a_quality_of_service_is_made_changed_and_deleted(accounting: Accounting, name: str) -> None:
+    limits = {"GraceTime": "30", "MaxTRESPerUser": "cpu=5,mem=3M", "Priority": "10", "UsageFactor": "0.5"}
+    wanted = Quality(name, "for the night", ("normal",), "requeue", ("DenyOnLimit", "NoDecay"), limits)
+    for _ in range(2):
+        accounting.set_quality(wanted)
+        found = accounting.qualities()[name]
+        assert set(found.flags) == set(wanted.flags)
+        assert (found.description, found.preempts, found.preempt_mode) == (
+            "for the night",
+            ("normal",),
+            "requeue",
+        )
+        assert found.limits == limits
+    accounting.set_quality(Quality(name), limits)
+    assert accounting.qualities()[name] == Quality(name, name)
+    for _ in range(2):
+        accounting.delete_quality(name)
+    assert name not in accounting.qualities()
+
+
+def test_an_account_that_is_not_there_is_refused_and_nothing_is_written(
+    accounting: Accounting, name: str
+) -> None:
+    with pytest.raises(Refused, match="add this parent"):
+        accounting.set_associations([Association(name), Association(f"{name}.none", "ada")])
+    assert (name, "") not in accounting.associations()
+
+
+def test_a_limit_holds_a_job_and_its_account_stays_until_the_job_has_ended(
+    running: RealSlurm, accounting: Accounting, name: str
+) -> None:
+    accounting.set_associations([Association(name, limits={"GrpTRES": "cpu=1"}), Association(name, "root")])
+    with Slurm(Here(running.environment)) as slurm:
+        world = RealWorld(running, slurm, slurm)
+        request = JobRequest("#!/bin/sh\nsleep 600\n", output="/dev/null", account=name)
+        first, second = (eventually(lambda: slurm.submit(request), bool).job_id for _ in range(2))
+        wait_for_job(world, first, JobState.RUNNING)
+        (waits,) = eventually(lambda: slurm.job(second), lambda jobs: jobs[0].reason == "AssocGrpCpuLimit")
+        assert waits.state is JobState.PENDING
+        with pytest.raises(Refused, match=r"(?i)job"):
+            accounting.delete_association(name, "root")
+        for job in (first, second):
+            slurm.cancel(job)
+        wait_for_job(world, first, JobState.CANCELLED)
+    for _ in range(2):
+        eventually(lambda: _is_deleted(accounting, name, "root"), bool)
+        accounting.delete_association(name)
+    assert not [key for key in accounting.associations() if key[0] == name]
+
+
+def test_without_slurmdbd_nothing_is_there_to_be_taken_for_gone(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with accounted(tmp_path_factory.mktemp("down")) as it:
+        accounting = Accounting(Here(it.environment), CLUSTER)
+        it.kill("slurmdbd")
+        with pytest.raises(DatabaseDown):
+            accounting.associations()
+        with pytest.raises(DatabaseDown):
+            accounting.set_associations([Association("physics")])
+
+
+def _is_deleted(accounting: Accounting, account: str, user: str) -> bool:
+    try:
+        accounting.delete_association(account, user)
+    except Refused:
+        return False  # slurmdbd hears of a job's end a moment later
+    return True

@@ -1,0 +1,265 @@
+"""Accounts, their users and qualities of service in slurmdbd, read and written by sacctmgr.
+
+Many associations are written by one `sacctmgr load`: of 22.05 it adds what is not there and changes what differs, 1,200 in
+3 s, where a command for each takes a tenth of a second and more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from tidepool.clients.slurm.client import ENVIRONMENT
+from tidepool.clients.slurm.commands import judge
+from tidepool.clients.slurm.contract import Malformed, Refused
+from tidepool.clients.slurm.request import one_line
+from tidepool.clients.transport import Transport
+from tidepool.cluster import slurm_limits
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.slurm_limits import Limit, Table
+
+#: slurmdbd may be at work on others' records for long.
+TIMEOUT_S: Final = 60.0
+
+#: sacctmgr's words, with which it ends with 1 where all is as it was asked to be.
+_DONE_ALREADY: Final = ("Nothing new added", "Nothing deleted", "Nothing modified", "already exists")
+
+_Record = TypeVar("_Record")
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """An account, or ``user`` in it; ``limits`` by Slurm's names, in the form of `tidepool.cluster.slurm_limits`.
+
+    Of a user's, ``parent`` is empty. What an account above has, and this one has not, is not told.
+    """
+
+    account: str
+    user: str = ""
+    parent: str = ""
+    shares: int = 1
+    limits: Mapping[str, str] = FrozenDict()
+    qos: tuple[str, ...] = ()
+    default_qos: str = ""
+    description: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.account, self.user
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """A quality of service, and what is set of it."""
+
+    name: str
+    description: str = ""
+    preempts: tuple[str, ...] = ()
+    preempt_mode: str = "cluster"
+    flags: tuple[str, ...] = ()
+    limits: Mapping[str, str] = field(default_factory=FrozenDict)
+
+
+class Accounting:
+    """slurmdbd, through the commands of a machine of ``cluster``. Every call raises `SlurmError`.
+
+    Accounts and qualities of service are all clusters', which share the database; associations are a cluster's own.
+    """
+
+    def __init__(self, transport: Transport, cluster: str, timeout_s: float = TIMEOUT_S) -> None:
+        self._transport, self._cluster, self._timeout_s = transport, cluster, timeout_s
+
+    # Looking
+
+    def associations(self) -> Mapping[tuple[str, str], Association]:
+        """Return all associations of the cluster but those of partitions, by account and user (empty: the account's own)."""
+        descriptions = dict(self._show("account", ["Account", "Descr"], lambda name, text: (name, text)))
+        limits = _columns(slurm_limits.ASSOCIATION)
+        columns = ["Account", "User", "Partition", "ParentName", "Share", "QOS", "DefaultQOS", *limits]
+
+        def read(
+            account: str,
+            user: str,
+            partition: str,
+            parent: str,
+            shares: str,
+            qos: str,
+            default: str,
+            *values: str,
+        ) -> tuple[str, Association]:
+            description = "" if user else descriptions.get(account, "")
+            # `parent` shares those of its parent.
+            number = int(shares) if shares.isdecimal() else 0
+            found = _limits(limits, values)
+            return partition, Association(
+                account, user, parent, number, found, _words(qos), default, description
+            )
+
+        # Without those limits that an account above has, which would be shown as if they were its own.
+        records = self._show("association", columns, read, f"cluster={self._cluster}", "WOPLimits")
+        return {association.key: association for partition, association in records if not partition}
+
+    def qualities(self) -> Mapping[str, Quality]:
+        """Return all qualities of service, by name."""
+        limits = _columns(slurm_limits.QOS)
+        columns = ["Name", "Descr", "Preempt", "PreemptMode", "Flags", *limits]
+
+        def read(name: str, text: str, preempts: str, mode: str, flags: str, *values: str) -> Quality:
+            return Quality(name, text, _words(preempts), mode, _words(flags), _limits(limits, values))
+
+        return {quality.name: quality for quality in self._show("qos", columns, read)}
+
+    # Changing
+
+    def set_associations(
+        self, wanted: Iterable[Association], gone: Mapping[tuple[str, str], Mapping[str, str]] = FrozenDict()
+    ) -> None:
+        """Have all of these; what is there of them already is changed. Parents are there, or among them and before.
+
+        ``gone`` are limits, by account and user, that are to be taken away.
+
+        Raises:
+            Refused: one of them cannot be; those before it may be there.
+        """
+        lines = [f"Cluster - {_quoted(self._cluster)}"]
+        below = ""
+        for each in wanted:
+            over = each.account if each.user else each.parent or "root"
+            if over != below:
+                lines.append(f"Parent - {_quoted(over)}")
+                below = over
+            lines.append(_line(each, gone.get(each.key, {})))
+        if len(lines) > 1:
+            self._do(["load", "/dev/stdin"], stdin="\n".join([*lines, ""]))
+
+    def set_parent(self, account: str, parent: str) -> None:
+        """Move an account, with all below it."""
+        self._do(
+            [
+                "modify",
+                "account",
+                "where",
+                f"name={account}",
+                f"cluster={self._cluster}",
+                "set",
+                f"parent={parent or 'root'}",
+            ]
+        )
+
+    def set_default_account(self, user: str, account: str) -> None:
+        """Have jobs of a user that name no account be an account's; the user is in it."""
+        where = ["where", f"name={user}", f"cluster={self._cluster}"]
+        self._do(["modify", "user", *where, "set", f"DefaultAccount={account}"])
+
+    def delete_association(self, account: str, user: str = "") -> None:
+        """Have no such account, or no such user in it, in this cluster.
+
+        Raises:
+            Refused: jobs of it run; or accounts and users are below it, which Slurm would take away as well.
+        """
+        kind, name = ("user", user) if user else ("account", account)
+        more = [f"account={account}"] if user else []
+        self._do(["delete", kind, "where", f"name={name}", *more, f"cluster={self._cluster}"])
+
+    def set_quality(self, wanted: Quality, gone: Mapping[str, str] = FrozenDict()) -> None:
+        """Have a quality of service with these settings; ``gone`` are limits that are to be taken away."""
+        self._do(["add", "qos", f"name={wanted.name}"])
+        settings = {
+            "Description": wanted.description or wanted.name,
+            "Preempt": ",".join(wanted.preempts),
+            "PreemptMode": wanted.preempt_mode,
+            "Flags": ",".join(wanted.flags) or "-1",
+            **_cleared(slurm_limits.QOS, gone),
+            **wanted.limits,
+        }
+        words = [one_line(f"{key}={value}", key) for key, value in settings.items()]
+        self._do(["modify", "qos", "where", f"name={wanted.name}", "set", *words])
+
+    def delete_quality(self, name: str) -> None:
+        """Have no such quality of service."""
+        self._do(["delete", "qos", "where", f"name={name}"])
+
+    def _do(self, words: Sequence[str], stdin: str = "") -> None:
+        argv = ["sacctmgr", "--immediate", *words]
+        completed = self._transport.run([*ENVIRONMENT, *argv], stdin=stdin, timeout_s=self._timeout_s)
+        said = f"{completed.stdout}\n{completed.stderr}"
+        if (
+            completed.exit_code in (0, 1)
+            and any(each in said for each in _DONE_ALREADY)
+            and "need to" not in said
+        ):
+            return
+        judge(argv, completed, self._transport.where)
+
+    def _show(
+        self, entity: str, columns: Sequence[str], read: Callable[..., _Record], *where: str
+    ) -> list[_Record]:
+        argv = ["sacctmgr", "--parsable", "--readonly", "show", entity, *where, f"format={','.join(columns)}"]
+        completed = self._transport.run([*ENVIRONMENT, *argv], timeout_s=self._timeout_s)
+        header, *lines = judge(argv, completed, self._transport.where).splitlines() or [""]
+        try:
+            if header.count("|") != len(columns):
+                raise ValueError("the header is missing")
+            return [read(*line.split("|")[:-1]) for line in lines]
+        except (TypeError, ValueError) as fault:
+            raise Malformed(
+                f"sacctmgr's answer is not what was asked for: {fault}",
+                where=f"sacctmgr {self._transport.where}",
+                remedy="ask again; if it stays, this version of Slurm writes it in another form",
+            ) from fault
+
+
+def _columns(table: Table) -> dict[str, Limit]:
+    """Return each limit once, by its column."""
+    return {limit.column: limit for limit in table.values()}
+
+
+#: What sacctmgr shows of a QOS that nobody set.
+_DEFAULTS: Final = {"GraceTime": "00:00:00", "Priority": "0", "UsageFactor": "1.000000"}
+
+
+def _limits(columns: Mapping[str, Limit], values: Sequence[str]) -> Mapping[str, str]:
+    found = {}
+    for limit, value in zip(columns.values(), values, strict=True):
+        if value and value != _DEFAULTS.get(limit.name):
+            found[limit.name] = slurm_limits.canonical(limit, value)
+    return FrozenDict(sorted(found.items()))
+
+
+def _cleared(table: Table, gone: Mapping[str, str]) -> dict[str, str]:
+    return {name: slurm_limits.cleared(table[name.lower()], value) for name, value in gone.items()}
+
+
+def _line(each: Association, gone: Mapping[str, str]) -> str:
+    """Return an entry of the file that `sacctmgr load` reads."""
+    settings: dict[str, str] = {}
+    if each.user:
+        settings["DefaultAccount"] = each.account
+    else:
+        text = each.description or each.account
+        settings |= {"Description": _quoted(text), "Organization": _quoted(each.account)}
+    settings["Fairshare"] = str(each.shares)
+    settings |= _cleared(slurm_limits.ASSOCIATION, gone) | dict(each.limits)
+    if each.qos:
+        settings["QOS"] = _quoted(",".join(each.qos))
+    if each.default_qos:
+        settings["DefaultQOS"] = _quoted(each.default_qos)
+    kind, name = ("User", each.user) if each.user else ("Account", each.account)
+    return ":".join([f"{kind} - {_quoted(name)}", *(f"{key}={value}" for key, value in settings.items())])
+
+
+def _quoted(text: str) -> str:
+    one_line(text, "the text")
+    if "'" in text:
+        raise Refused(
+            f"{text!r} has a quote, which sacctmgr's files cannot hold",
+            words=text,
+            where="sacctmgr",
+            remedy="leave it out",
+        )
+    return f"'{text}'"
+
+
+def _words(written: str) -> tuple[str, ...]:
+    return tuple(written.split(",")) if written else ()

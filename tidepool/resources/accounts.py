@@ -1,0 +1,69 @@
+"""Declarations of the resources of slurmdbd: accounts, their users, qualities of service.
+
+``controller`` is the connection of a machine with Slurm's commands; ``cluster`` is Slurm's ClusterName, whose associations
+they are. Limits are by Slurm's names, in the form of `tidepool.cluster.slurm_limits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidepool.resources.model import Field, Model, Resource, given
+
+
+class QosModel(Model):
+    """Properties of a `Qos`."""
+
+    controller: Field[Mapping[str, Any]] = given()
+    qos: Field[str] = given(replaces=True)
+    description: Field[str] = given(default="")
+    preempts: Field[Sequence[str]] = given(default=(), stored=True)
+    preempt_mode: Field[str] = given(default="cluster", stored=True)
+    flags: Field[Sequence[str]] = given(default=(), stored=True)
+    limits: Field[Mapping[str, str]] = given(default={}, stored=True)
+
+
+class Qos(Resource, QosModel, token="tidepool:slurm:Qos", delete_first=False):
+    """A quality of service, of all clusters that share the database.
+
+    One that is there already is taken, and made what is asked for; what somebody changed with sacctmgr is shown by a refresh
+    and mended by the next `up`.
+    """
+
+
+class AccountModel(Model):
+    """Properties of an `Account`."""
+
+    controller: Field[Mapping[str, Any]] = given()
+    cluster: Field[str] = given(replaces=True)
+    account: Field[str] = given(replaces=True)
+    parent: Field[str] = given(default="", stored=True)
+    description: Field[str] = given(default="")
+    shares: Field[int] = given(default=1, stored=True)
+    qos: Field[Sequence[str]] = given(default=(), stored=True)
+    default_qos: Field[str] = given(default="", stored=True)
+    limits: Field[Mapping[str, str]] = given(default={}, stored=True)
+
+
+class Account(Resource, AccountModel, token="tidepool:slurm:Account"):
+    """An account of the cluster, below ``parent`` (empty: Slurm's own `root`).
+
+    Deleting it is refused while jobs of it run, and while accounts or users are below it that the stack knows nothing of.
+    What ran in it stays in the database.
+    """
+
+
+class AssociationModel(Model):
+    """Properties of an `Association`."""
+
+    controller: Field[Mapping[str, Any]] = given()
+    cluster: Field[str] = given(replaces=True)
+    account: Field[str] = given(replaces=True)
+    user: Field[str] = given(replaces=True)
+    shares: Field[int] = given(default=1, stored=True)
+    limits: Field[Mapping[str, str]] = given(default={}, stored=True)
+
+
+class Association(Resource, AssociationModel, token="tidepool:slurm:Association"):
+    """A user in an account: they may submit jobs to it. Deleting it is refused while jobs of theirs run in it."""
