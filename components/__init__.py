@@ -25,6 +25,7 @@ from tidepool.cluster.spec import Controller as Controller
 from tidepool.cluster.spec import Infrastructure as Infrastructure
 from tidepool.cluster.spec import Limits as Limits
 from tidepool.cluster.spec import Partition as Partition
+from tidepool.components.account_tree import AccountTree as AccountTree
 from tidepool.components.cluster import Cluster as Cluster
 from tidepool.components.compute_fleet import ComputeFleet as ComputeFleet
 from tidepool.components.desired_state import DesiredState as DesiredState

@@ -11,6 +11,7 @@ import pulumi
 from pulumi import Input, Output
 
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.components.account_tree import AccountTree
 from tidepool.components.compute_fleet import ComputeFleet
 from tidepool.components.desired_state import DesiredState
 from tidepool.components.slurm_controller import SlurmController
@@ -75,6 +76,9 @@ class Cluster:
             )
             for fleet in state.spec.fleets
         }
+        # The scaler acts on nodes alone, and takes no longer for a thousand users.
+        if (state.spec.accounts or state.spec.qos) and state.only is None:
+            AccountTree(name, controller=self.controller, opts=opts)
         self.kubernetes, self.pools = None, {}
         if state.spec.kubernetes is not None:
             self.kubernetes = self._kubernetes(name, state.spec.kubernetes.kubeconfig, toolchain)

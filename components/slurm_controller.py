@@ -182,6 +182,8 @@ class SlurmController(pulumi.ComponentResource):
     """By its name, more of the boot of the pool's machine that runs slurmctld; empty where `ctl` is in charge."""
     configuration: resources.Configuration
     """Slurm's files on all machines, on which slots and nodes depend."""
+    accounting_machine: pulumi.Resource | None
+    """The machine of slurmdbd; None where the cluster has no accounting."""
     names_slots: bool
     """True where slurm.conf has the slots; else each fleet tells Slurm of its own."""
     slot_state: Literal["FUTURE", "CLOUD"]
@@ -229,6 +231,7 @@ class SlurmController(pulumi.ComponentResource):
             self.pool_controllers = {on.node_name: boot}
         controllers = self._controllers(state, settings)
         accounting = self._accounting()
+        self.accounting_machine = accounting[0].resource if accounting else None
         logins = self._logins()
         self.hosts = (*self.pool_controllers, *controllers)
         self.connection = controllers[CONTROLLER_HOST].connection

@@ -24,7 +24,7 @@ _CLASSES: Final = {
     "tidepool:slurm:Slots": ("tidepool.provider.slots", "SlotsKind"),
     "tidepool:slurm:Node": ("tidepool.provider.node", "NodeKind"),
 }
-#: Of clusters with pools, and of machines of several infrastructures: no other cluster waits for what they import.
+#: Of clusters with pools or accounts, and of machines of several infrastructures: no other cluster waits for what they import.
 _LATER: Final = {
     "tidepool:keys:Authority": ("tidepool.provider.certificates", "AuthorityKind"),
     "tidepool:keys:Certificate": ("tidepool.provider.certificates", "CertificateKind"),
@@ -36,6 +36,9 @@ _LATER: Final = {
     "tidepool:infrastructure:Preflight": ("tidepool.provider.preflight", "PreflightKind"),
     **dict.fromkeys(RETIRED.values(), ("tidepool.provider.preflight", "PreflightKind")),
     "tidepool:ssh:Machine": ("tidepool.provider.ssh", "SshMachineKind"),
+    "tidepool:slurm:Account": ("tidepool.provider.accounts", "AccountKind"),
+    "tidepool:slurm:Association": ("tidepool.provider.accounts", "AssociationKind"),
+    "tidepool:slurm:Qos": ("tidepool.provider.accounts", "QosKind"),
 }
 TOKENS: Final = frozenset({*_CLASSES, *_LATER})
 

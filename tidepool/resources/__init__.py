@@ -4,6 +4,9 @@ What they do is the provider's (`tidepool.provider`). Their arguments are keywor
 names in a stack's state are the same words in camelCase. Components (`tidepool.components`) are made of them.
 """
 
+from tidepool.resources.accounts import Account as Account
+from tidepool.resources.accounts import Association as Association
+from tidepool.resources.accounts import Qos as Qos
 from tidepool.resources.declarations import Access as Access
 from tidepool.resources.declarations import Authority as Authority
 from tidepool.resources.declarations import Certificate as Certificate

@@ -1,0 +1,77 @@
+"""AccountTree: accounts of a cluster, their users, and qualities of service, in slurmdbd."""
+
+from __future__ import annotations
+
+import pulumi
+
+from tidepool import resources
+from tidepool.cluster.accounts import parents_first
+from tidepool.components.slurm_controller import SlurmController
+
+
+class AccountTree(pulumi.ComponentResource):
+    """The accounts that the controller's spec has: a `Qos`, an `Account` and an `Association` for each.
+
+    They are deleted by themselves where they leave the spec; with the cluster they stay in its database, as what ran does.
+
+    Args:
+        name: the cluster's.
+        controller: the cluster's; its spec has accounting.
+        opts: Pulumi's.
+    """
+
+    def __init__(
+        self, name: str, *, controller: SlurmController, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tidepool:components:AccountTree", name, None, controller.locations.options(opts))
+        spec, connection = controller.spec, controller.connection
+        # A cluster is in the database once its slurmctld has told it of itself.
+        mine = pulumi.ResourceOptions(
+            parent=self, depends_on=[controller.configuration], deleted_with=controller.accounting_machine
+        )
+        qualities = [
+            resources.Qos(
+                each.name,
+                controller=connection,
+                qos=each.name,
+                description=each.description or "",
+                preempts=list(each.preempts),
+                preempt_mode=each.preempt_mode,
+                flags=list(each.flags),
+                limits=dict(each.limits),
+                opts=mine,
+            )
+            for each in spec.qos
+        ]
+        registered: dict[str, resources.Account] = {}
+        for account in parents_first(spec.accounts):
+            above = [registered[account.parent]] if account.parent is not None else []
+            registered[account.name] = resources.Account(
+                account.name,
+                controller=connection,
+                cluster=spec.name,
+                account=account.name,
+                parent=account.parent or "",
+                description=account.description or "",
+                shares=account.shares,
+                qos=list(account.qos),
+                default_qos=account.default_qos or "",
+                limits=dict(account.limits),
+                opts=pulumi.ResourceOptions.merge(
+                    mine, pulumi.ResourceOptions(depends_on=[*qualities, *above])
+                ),
+            )
+            for user in account.users:
+                resources.Association(
+                    f"{account.name}/{user.name}",
+                    controller=connection,
+                    cluster=spec.name,
+                    account=account.name,
+                    user=user.name,
+                    shares=user.shares,
+                    limits=dict(user.limits),
+                    opts=pulumi.ResourceOptions.merge(
+                        mine, pulumi.ResourceOptions(depends_on=[registered[account.name]])
+                    ),
+                )
+        self.register_outputs({})
