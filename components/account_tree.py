@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulumi
 
 from tidepool import resources
-from tidepool.cluster.accounts import parents_first
+from tidepool.cluster.accounts import default_accounts, parents_first
 from tidepool.components.slurm_controller import SlurmController
 
 
@@ -43,6 +43,7 @@ class AccountTree(pulumi.ComponentResource):
             )
             for each in spec.qos
         ]
+        defaults = default_accounts(spec.accounts)
         registered: dict[str, resources.Account] = {}
         for account in parents_first(spec.accounts):
             above = [registered[account.parent]] if account.parent is not None else []
@@ -68,6 +69,7 @@ class AccountTree(pulumi.ComponentResource):
                     cluster=spec.name,
                     account=account.name,
                     user=user.name,
+                    default=defaults[user.name] == account.name,
                     shares=user.shares,
                     limits=dict(user.limits),
                     opts=pulumi.ResourceOptions.merge(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from tidepool.clients.slurm.accounting import Accounting, Quality
@@ -27,39 +26,31 @@ Key = tuple[str, str]
 Limits = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Write:
-    entry: Entry
-    gone: Limits
-
-
 class _Database:
     """The accounting of one cluster by one connection: reads and writes of many resources at a time."""
 
     def __init__(self, accounting: Accounting) -> None:
         self.accounting = accounting
-        self.write = Together(self._write)
+        self.write: Together[Entry, None] = Together(self._write)
         self.read: Together[None, Mapping[Key, Entry]] = Together(self._read)
 
     def _read(self, asking: Sequence[None]) -> Sequence[Mapping[Key, Entry]]:
         return [self.accounting.associations()] * len(asking)
 
-    def _write(self, writes: Sequence[_Write]) -> Sequence[Exception | None]:
-        ordered = sorted(
-            writes, key=lambda each: (each.entry.user != "", each.entry.account, each.entry.user)
-        )
+    def _write(self, entries: Sequence[Entry]) -> Sequence[Exception | None]:
+        # Accounts before their users; a parent was written when whoever is below it is asked for.
+        ordered = sorted(entries, key=lambda each: (each.user != "", each.key))
+        there = self.accounting.associations()
         try:
-            self.accounting.set_associations(
-                [each.entry for each in ordered], {each.entry.key: each.gone for each in ordered}
-            )
+            self.accounting.set_associations(ordered, there)
         except Refused:
             # Those behind one that cannot be are not written: each by itself, so that they are, and that one is told of.
-            return [self._alone(each) for each in writes]
-        return [None] * len(writes)
+            return [self._write_one(each, there) for each in entries]
+        return [None] * len(entries)
 
-    def _alone(self, write: _Write) -> Exception | None:
+    def _write_one(self, entry: Entry, there: Mapping[Key, Entry]) -> Exception | None:
         try:
-            self.accounting.set_associations([write.entry], {write.entry.key: write.gone})
+            self.accounting.set_associations([entry], there)
         except SlurmError as error:
             return error
         return None
@@ -87,15 +78,11 @@ class _AssociationKind(Kind[M]):
 
     def create(self, wanted: M, task: Task) -> Made:
         entry = self._entry(wanted)
-        database = self._database(wanted)
-        there = database.read(None).get(entry.key)
-        self._set(database, entry, there)
+        self._write(wanted, entry)
         return Made("/".join(filter(None, (wanted.cluster, *entry.key))))  # type: ignore[attr-defined]
 
     def update(self, id: str, old: M, wanted: M, task: Task) -> Mapping[str, Plain]:
-        entry = self._entry(wanted)
-        database = self._database(wanted)
-        self._set(database, entry, database.read(None).get(entry.key))
+        self._write(wanted, self._entry(wanted))
         return {}
 
     def look(self, id: str, state: M) -> Mapping[str, Plain] | None:
@@ -116,10 +103,9 @@ class _AssociationKind(Kind[M]):
             changed["limits"] = dict(there.limits)
         return changed
 
-    def _set(self, database: _Database, entry: Entry, there: Entry | None) -> None:
-        gone = {} if there is None else {k: v for k, v in there.limits.items() if k not in entry.limits}
+    def _write(self, wanted: M, entry: Entry) -> None:
         try:
-            database.write(_Write(entry, gone))
+            self._database(wanted).write(entry)
         except Refused as error:
             raise Refusal(
                 f"slurmdbd does not take {'/'.join(filter(None, entry.key))}: {error.words}"
@@ -147,7 +133,20 @@ class AssociationKind(_AssociationKind[AssociationModel]):
         yield from connection_mistakes({"controller": wanted.controller}, self._home.data)
 
     def _entry(self, wanted: AssociationModel) -> Entry:
-        return Entry(wanted.account, wanted.user, shares=wanted.shares, limits=wanted.limits)
+        return Entry(
+            wanted.account,
+            wanted.user,
+            shares=wanted.shares,
+            limits=wanted.limits,
+            is_default=wanted.default,
+        )
+
+    def _differences(self, known: Entry, there: Entry) -> Mapping[str, Plain]:
+        changed = dict(super()._differences(known, there))
+        # Slurm has a default for everybody: one that nobody asked for is no difference.
+        if known.is_default and not there.is_default:
+            changed["default"] = False
+        return changed
 
     def delete(self, id: str, state: AssociationModel, task: Task) -> None:
         self._delete(self._database(state), self._entry(state))
@@ -171,12 +170,6 @@ class AccountKind(_AssociationKind[AccountModel]):
             default_qos=wanted.default_qos,
             description=wanted.description,
         )
-
-    def update(self, id: str, old: AccountModel, wanted: AccountModel, task: Task) -> Mapping[str, Plain]:
-        there = self._database(wanted).read(None).get((wanted.account, ""))
-        if there is not None and there.parent != (wanted.parent or "root"):
-            self._database(wanted).accounting.set_parent(wanted.account, wanted.parent)
-        return super().update(id, old, wanted, task)
 
     def _differences(self, known: Entry, there: Entry) -> Mapping[str, Plain]:
         changed = dict(super()._differences(known, there))

@@ -61,6 +61,8 @@ class AssociationModel(Model):
     cluster: Field[str] = given(replaces=True)
     account: Field[str] = given(replaces=True)
     user: Field[str] = given(replaces=True)
+    #: Whether jobs of the user that name no account are this one's.
+    default: Field[bool] = given(default=False, stored=True)
     shares: Field[int] = given(default=1, stored=True)
     limits: Field[Mapping[str, str]] = given(default={}, stored=True)
 

@@ -44,8 +44,9 @@ def test_a_tree_is_written_at_once_and_read_as_it_was_written(accounting: Accoun
     tree = [
         Association(name, shares=5, limits=limits, description=name),
         Association(f"{name}.optics", parent=name, description="lenses and light"),
-        Association(f"{name}.optics", "ada", shares=7, limits={"MaxJobs": "3", "Priority": "4"}),
-        Association(f"{name}.optics", "grace"),
+        Association(name, "ada"),
+        Association(f"{name}.optics", "ada", shares=7, limits={"MaxJobs": "3"}, is_default=True),
+        Association(f"{name}.optics", "grace", is_default=True),
     ]
     for _ in range(2):
         accounting.set_associations(tree)
@@ -57,12 +58,25 @@ def test_a_tree_is_written_at_once_and_read_as_it_was_written(accounting: Accoun
 def test_what_differs_is_changed_and_limits_are_taken_away(accounting: Accounting, name: str) -> None:
     limits = {"GrpTRES": "cpu=5,node=2", "MaxJobs": "3", "GrpWall": "60"}
     accounting.set_associations([Association(name, limits=limits), Association(f"{name}.b")])
-    accounting.set_associations([Association(name, shares=9, limits={"MaxJobs": "4"})], {(name, ""): limits})
-    accounting.set_parent(name, f"{name}.b")
+    changed = Association(name, parent=f"{name}.b", shares=9, limits={"MaxJobs": "4"})
+    accounting.set_associations([changed], accounting.associations())
     found = accounting.associations()[name, ""]
     assert (found.shares, found.limits, found.parent) == (9, {"MaxJobs": "4"}, f"{name}.b")
-    accounting.set_parent(name, "")
-    assert accounting.associations()[name, ""].parent == "root"
+    accounting.set_associations([Association(name, shares=9)], accounting.associations())
+    assert accounting.associations()[name, ""] == Association(name, parent="root", shares=9, description=name)
+
+
+def test_qualities_of_service_of_an_account_are_taken_away(accounting: Accounting, name: str) -> None:
+    accounting.set_quality(Quality(name))
+    accounting.set_associations([Association(name, qos=(name, "normal"), default_qos=name)])
+    there = accounting.associations()[name, ""]
+    assert (sorted(there.qos), there.default_qos) == (sorted((name, "normal")), name)
+    for qos, default in ((("normal",), "normal"), ((), "")):
+        accounting.set_associations(
+            [Association(name, qos=qos, default_qos=default)], accounting.associations()
+        )
+        there = accounting.associations()[name, ""]
+        assert (there.qos, there.default_qos) == (qos, default)
 
 
 def test_a_quality_of_service_is_made_changed_and_deleted(accounting: Accounting, name: str) -> None:
@@ -85,12 +99,10 @@ def test_a_quality_of_service_is_made_changed_and_deleted(accounting: Accounting
     assert name not in accounting.qualities()
 
 
-def test_an_account_that_is_not_there_is_refused_and_nothing_is_written(
-    accounting: Accounting, name: str
-) -> None:
+def test_a_user_of_an_account_that_is_not_there_is_refused(accounting: Accounting, name: str) -> None:
     with pytest.raises(Refused, match="add this parent"):
-        accounting.set_associations([Association(name), Association(f"{name}.none", "ada")])
-    assert (name, "") not in accounting.associations()
+        accounting.set_associations([Association(f"{name}.none", "ada")])
+    assert (f"{name}.none", "ada") not in accounting.associations()
 
 
 def test_a_limit_holds_a_job_and_its_account_stays_until_the_job_has_ended(

@@ -16,6 +16,7 @@ from tidepool.clients.slurm.contract import Malformed, Refused
 from tidepool.clients.slurm.request import one_line
 from tidepool.clients.transport import Transport
 from tidepool.cluster import slurm_limits
+from tidepool.cluster.accounts import ROOT_ACCOUNT
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.slurm_limits import Limit, Table
 
@@ -32,7 +33,8 @@ _Record = TypeVar("_Record")
 class Association:
     """An account, or ``user`` in it; ``limits`` by Slurm's names, in the form of `tidepool.cluster.slurm_limits`.
 
-    Of a user's, ``parent`` is empty. What an account above has, and this one has not, is not told.
+    Of a user's, ``parent`` is empty. ``is_default`` where jobs of the user that name no account are this one's. What an
+    account above has, and this one has not, is not told.
     """
 
     account: str
@@ -43,6 +45,7 @@ class Association:
     qos: tuple[str, ...] = ()
     default_qos: str = ""
     description: str = ""
+    is_default: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -74,7 +77,9 @@ class Accounting:
 
     def associations(self) -> Mapping[tuple[str, str], Association]:
         """Return all associations of the cluster but those of partitions, by account and user (empty: the account's own)."""
-        descriptions = dict(self._show("account", ["Account", "Descr"], lambda name, text: (name, text)))
+        descriptions = dict(self._show("account", ["Account", "Descr"], _pair))
+        mine = f"cluster={self._cluster}"
+        defaults = dict(self._show("user", ["User", "DefaultAccount"], _pair, "withassoc", mine))
         limits = _columns(slurm_limits.ASSOCIATION)
         columns = ["Account", "User", "Partition", "ParentName", "Share", "QOS", "DefaultQOS", *limits]
 
@@ -89,15 +94,16 @@ class Accounting:
             *values: str,
         ) -> tuple[str, Association]:
             description = "" if user else descriptions.get(account, "")
+            is_default = defaults.get(user) == account
             # `parent` shares those of its parent.
             number = int(shares) if shares.isdecimal() else 0
             found = _limits(limits, values)
             return partition, Association(
-                account, user, parent, number, found, _words(qos), default, description
+                account, user, parent, number, found, _words(qos), default, description, is_default
             )
 
         # Without those limits that an account above has, which would be shown as if they were its own.
-        records = self._show("association", columns, read, f"cluster={self._cluster}", "WOPLimits")
+        records = self._show("association", columns, read, mine, "WOPLimits")
         return {association.key: association for partition, association in records if not partition}
 
     def qualities(self) -> Mapping[str, Quality]:
@@ -113,44 +119,43 @@ class Accounting:
     # Changing
 
     def set_associations(
-        self, wanted: Iterable[Association], gone: Mapping[tuple[str, str], Mapping[str, str]] = FrozenDict()
+        self, wanted: Iterable[Association], there: Mapping[tuple[str, str], Association] = FrozenDict()
     ) -> None:
-        """Have all of these; what is there of them already is changed. Parents are there, or among them and before.
+        """Have all of these. Parents are there, or among them and before.
 
-        ``gone`` are limits, by account and user, that are to be taken away.
+        ``there`` is what `associations` gives: of those the limits that are not wanted are taken away, and accounts move
+        to another parent with all below them.
 
         Raises:
             Refused: one of them cannot be; those before it may be there.
         """
+        wanted = list(wanted)
+        for each in wanted:
+            known = there.get(each.key)
+            if known is not None and not each.user and known.parent != (each.parent or ROOT_ACCOUNT):
+                self._modify(each.account, f"parent={each.parent or ROOT_ACCOUNT}")
         lines = [f"Cluster - {_quoted(self._cluster)}"]
         below = ""
         for each in wanted:
-            over = each.account if each.user else each.parent or "root"
+            over = each.account if each.user else each.parent or ROOT_ACCOUNT
             if over != below:
                 lines.append(f"Parent - {_quoted(over)}")
                 below = over
-            lines.append(_line(each, gone.get(each.key, {})))
-        if len(lines) > 1:
+            lines.append(_line(each, there.get(each.key)))
+        if wanted:
             self._do(["load", "/dev/stdin"], stdin="\n".join([*lines, ""]))
+        for each in wanted:
+            known = there.get(each.key)
+            # Of what is there already, `load` leaves these alone.
+            if known is not None and (set(known.qos), known.default_qos) != (set(each.qos), each.default_qos):
+                self._modify(
+                    each.account, f"qos={','.join(each.qos)}", f"defaultqos={each.default_qos or -1}"
+                )
 
-    def set_parent(self, account: str, parent: str) -> None:
-        """Move an account, with all below it."""
+    def _modify(self, account: str, *settings: str) -> None:
         self._do(
-            [
-                "modify",
-                "account",
-                "where",
-                f"name={account}",
-                f"cluster={self._cluster}",
-                "set",
-                f"parent={parent or 'root'}",
-            ]
+            ["modify", "account", "where", f"name={account}", f"cluster={self._cluster}", "set", *settings]
         )
-
-    def set_default_account(self, user: str, account: str) -> None:
-        """Have jobs of a user that name no account be an account's; the user is in it."""
-        where = ["where", f"name={user}", f"cluster={self._cluster}"]
-        self._do(["modify", "user", *where, "set", f"DefaultAccount={account}"])
 
     def delete_association(self, account: str, user: str = "") -> None:
         """Have no such account, or no such user in it, in this cluster.
@@ -231,16 +236,19 @@ def _cleared(table: Table, gone: Mapping[str, str]) -> dict[str, str]:
     return {name: slurm_limits.cleared(table[name.lower()], value) for name, value in gone.items()}
 
 
-def _line(each: Association, gone: Mapping[str, str]) -> str:
+def _line(each: Association, there: Association | None) -> str:
     """Return an entry of the file that `sacctmgr load` reads."""
     settings: dict[str, str] = {}
-    if each.user:
-        settings["DefaultAccount"] = each.account
-    else:
+    if not each.user:
         text = each.description or each.account
         settings |= {"Description": _quoted(text), "Organization": _quoted(each.account)}
+    elif each.is_default:
+        settings["DefaultAccount"] = each.account  # else it is the first that they are in
     settings["Fairshare"] = str(each.shares)
-    settings |= _cleared(slurm_limits.ASSOCIATION, gone) | dict(each.limits)
+    if there is not None:
+        gone = {name: value for name, value in there.limits.items() if name not in each.limits}
+        settings |= _cleared(slurm_limits.ASSOCIATION, gone)
+    settings |= each.limits
     if each.qos:
         settings["QOS"] = _quoted(",".join(each.qos))
     if each.default_qos:
@@ -259,6 +267,10 @@ def _quoted(text: str) -> str:
             remedy="leave it out",
         )
     return f"'{text}'"
+
+
+def _pair(first: str, second: str) -> tuple[str, str]:
+    return first, second
 
 
 def _words(written: str) -> tuple[str, ...]:

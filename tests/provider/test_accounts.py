@@ -1,0 +1,210 @@
+"""Accounts, users and qualities of service as resources, over a real slurmdbd."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.slurm.database import accounted
+from tests.clients.slurm.real import RealSlurm, eventually, free_port
+from tests.provider.calls import Calls, plainly
+from tidepool.clients.here import Here
+from tidepool.clients.slurm.accounting import Accounting, Association, Quality
+from tidepool.clients.transport import Completed, Transport
+from tidepool.provider import accounts
+
+CLUSTER = "contract"
+CONTROLLER = {"kind": "local", "stack": "dev", "machine": "ctl"}
+_numbers = itertools.count(1)
+
+
+class Counted:
+    """Commands of a machine, counted."""
+
+    def __init__(self, other: Transport) -> None:
+        self.other, self.where = other, other.where
+        self.loads = 0
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float) -> Completed:
+        self.loads += "load" in argv
+        return self.other.run(argv, stdin=stdin, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        self.other.close()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+    with accounted(tmp_path_factory.mktemp("accounted")) as it:
+        here = Accounting(Here(it.environment), CLUSTER)
+        # slurmctld tells slurmdbd of its cluster a moment after it started.
+        eventually(here.associations, lambda found: ("root", "root") in found)
+        yield it
+
+
+@pytest.fixture
+def there(running: RealSlurm) -> Accounting:
+    """What somebody else does with sacctmgr."""
+    return Accounting(Here(running.environment), CLUSTER)
+
+
+@pytest.fixture
+def commands(running: RealSlurm, monkeypatch: pytest.MonkeyPatch) -> Counted:
+    """Those of the controller."""
+    counted = Counted(Here(running.environment))
+    monkeypatch.setattr(accounts, "transport", lambda connection, data: counted)
+    return counted
+
+
+@pytest.fixture
+def name() -> str:
+    """An account that no other test has."""
+    return f"physics{next(_numbers)}"
+
+
+class Slurmdbd:
+    """The three kinds, asked about one database."""
+
+    def __init__(self, data: Path) -> None:
+        self.account = Calls(data, "tidepool:slurm:Account")
+        self.association = Calls(data, "tidepool:slurm:Association")
+        self.qos = Calls(data, "tidepool:slurm:Qos")
+
+
+@pytest.fixture
+def slurmdbd(tmp_path: Path, commands: Counted) -> Slurmdbd:
+    return Slurmdbd(tmp_path)
+
+
+def inputs(**more: Any) -> Mapping[str, Any]:
+    return {"controller": CONTROLLER, "cluster": CLUSTER, **more}
+
+
+def created(calls: Calls, **more: Any) -> tuple[str, dict[str, Any]]:
+    """The id and the state of one that was made."""
+    answer = calls.create(calls.checked(inputs(**more)))
+    assert answer.resource_id is not None
+    return answer.resource_id, plainly(answer.properties)
+
+
+def drift(calls: Calls, id: str, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a refresh finds changed."""
+    read = plainly(calls.read(id, state, state).properties)
+    return {key: value for key, value in read.items() if state.get(key) != value}
+
+
+def test_an_account_is_made_shown_as_somebody_changed_it_and_mended(
+    slurmdbd: Slurmdbd, there: Accounting, name: str
+) -> None:
+    created(slurmdbd.account, account=f"{name}.top")
+    limits = {"GrpTRES": "cpu=64"}
+    id, state = created(
+        slurmdbd.account, account=name, parent=f"{name}.top", shares=3, limits=limits, qos=["normal"]
+    )
+    assert drift(slurmdbd.account, id, state) == {}
+    theirs = Association(name, shares=9, limits={"MaxJobs": "1"})
+    there.set_associations([theirs], there.associations())
+    changed = {"shares": 9, "limits": {"MaxJobs": "1"}, "parent": "root", "qos": []}
+    assert drift(slurmdbd.account, id, state) == changed
+    slurmdbd.account.update(id, {**state, **changed}, state)
+    assert drift(slurmdbd.account, id, state) == {}
+
+
+def test_a_user_of_several_accounts_has_the_default_that_is_asked_for(
+    slurmdbd: Slurmdbd, there: Accounting, name: str
+) -> None:
+    made = {}
+    for account, default in ((f"{name}.a", False), (f"{name}.b", True)):
+        created(slurmdbd.account, account=account)
+        made[account] = created(slurmdbd.association, account=account, user="ada", default=default)
+    assert there.associations()[f"{name}.b", "ada"].is_default
+    there.set_associations([Association(f"{name}.a", "ada", is_default=True)])
+    id, state = made[f"{name}.b"]
+    assert drift(slurmdbd.association, id, state) == {"default": False}
+    assert drift(slurmdbd.association, *made[f"{name}.a"]) == {}
+    slurmdbd.association.update(id, {**state, "default": False}, state)
+    assert there.associations()[f"{name}.b", "ada"].is_default
+
+
+def test_many_at_once_are_few_writes(slurmdbd: Slurmdbd, commands: Counted, name: str) -> None:
+    created(slurmdbd.account, account=name)
+    before = commands.loads
+    with ThreadPoolExecutor(32) as threads:
+        users = [f"user{number}" for number in range(96)]
+        list(threads.map(lambda user: created(slurmdbd.association, account=name, user=user), users))
+    assert commands.loads - before <= 8
+    assert {user for account, user in Accounting(commands, CLUSTER).associations() if account == name} == {
+        "",
+        *users,
+    }
+
+
+def test_one_that_is_refused_holds_up_no_other(slurmdbd: Slurmdbd, there: Accounting, name: str) -> None:
+    created(slurmdbd.account, account=name)
+    accounts = [name, f"{name}.none", name, name]
+
+    def attempt(number: int) -> str:
+        try:
+            return created(slurmdbd.association, account=accounts[number], user=f"ada{number}")[0]
+        except Exception as error:  # noqa: BLE001 - its words are what is looked at
+            return str(error)
+
+    with ThreadPoolExecutor(4) as threads:
+        said = list(threads.map(attempt, range(4)))
+    assert said[1].startswith(f"slurmdbd does not take {name}.none/ada1: ")
+    assert {user for account, user in there.associations() if account == name} == {"", "ada0", "ada2", "ada3"}
+
+
+def test_an_account_with_users_that_nobody_here_made_stays(
+    slurmdbd: Slurmdbd, there: Accounting, name: str
+) -> None:
+    id, state = created(slurmdbd.account, account=name)
+    there.set_associations([Association(name, "eve")])
+    with pytest.raises(Exception, match=f"the account {name} cannot go: below it are eve"):
+        slurmdbd.account.delete(id, state)
+    there.delete_association(name, "eve")
+    for _ in range(2):
+        slurmdbd.account.delete(id, state)
+    assert (name, "") not in there.associations()
+    assert slurmdbd.account.read(id, state, state).resource_id is None
+
+
+def test_a_quality_of_service_is_made_shown_as_it_is_mended_and_deleted(
+    slurmdbd: Slurmdbd, there: Accounting, name: str
+) -> None:
+    wanted = {"qos": name, "preempts": ["normal"], "preemptMode": "requeue", "limits": {"Priority": "10"}}
+    calls = slurmdbd.qos
+    answer = calls.create(calls.checked({"controller": CONTROLLER, **wanted}))
+    id, state = str(answer.resource_id), plainly(answer.properties)
+    assert drift(calls, id, state) == {}
+    there.set_quality(Quality(name, flags=("NoDecay",), limits={"GraceTime": "30"}), {"Priority": "10"})
+    changed = drift(calls, id, state)
+    assert changed == {
+        "preempts": [],
+        "preemptMode": "cluster",
+        "flags": ["NoDecay"],
+        "limits": {"GraceTime": "30"},
+    }
+    calls.update(id, {**state, **changed}, state)
+    assert drift(calls, id, state) == {}
+    for _ in range(2):
+        calls.delete(id, state)
+    assert name not in there.qualities()
+
+
+def test_without_slurmdbd_nothing_is_gone(
+    slurmdbd: Slurmdbd, commands: Counted, running: RealSlurm, tmp_path: Path
+) -> None:
+    conf = Path(running.environment["SLURM_CONF"]).read_text()
+    (tmp_path / "slurm.conf").write_text(
+        re.sub(r"AccountingStoragePort=\d+", f"AccountingStoragePort={free_port()}", conf)
+    )
+    commands.other = Here({**running.environment, "SLURM_CONF": str(tmp_path / "slurm.conf")})
+    state = plainly(slurmdbd.account.checked(inputs(account="physics")))
+    assert drift(slurmdbd.account, "contract/physics", state) == {}
