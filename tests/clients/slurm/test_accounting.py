@@ -14,6 +14,7 @@ from tidepool.clients.here import Here
 from tidepool.clients.slurm import JobRequest, JobState, Slurm
 from tidepool.clients.slurm.accounting import Accounting, Association, Quality
 from tidepool.clients.slurm.contract import DatabaseDown, Refused
+from tidepool.clients.slurm.limits import Use, holding
 
 CLUSTER = "contract"
 _numbers = itertools.count(1)
@@ -116,6 +117,8 @@ def test_a_limit_holds_a_job_and_its_account_stays_until_the_job_has_ended(
         wait_for_job(world, first, JobState.RUNNING)
         (waits,) = eventually(lambda: slurm.job(second), lambda jobs: jobs[0].reason == "AssocGrpCpuLimit")
         assert waits.state is JobState.PENDING
+        ((who, limit, use),) = holding(waits.reason, name, "root", waits.qos, slurm.limits())
+        assert (str(who), limit, use) == (f"the account {name}", ("GrpTRES", "cpu"), Use("1", "1"))
         with pytest.raises(Refused, match=r"(?i)job"):
             accounting.delete_association(name, "root")
         for job in (first, second):

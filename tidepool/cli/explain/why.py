@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ from tidepool.cli.cluster import fleet_of, require_cluster
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
 from tidepool.cli.explain.lines import Line, give
 from tidepool.cli.explain.record import Record, Source
-from tidepool.cli.explain.why_job import find_job, fits, job_lines, why_job
+from tidepool.cli.explain.why_job import find_job, fits, job_lines, limit_words, why_job
 from tidepool.cli.explain.why_node import fleet_lines, node_lines, why_fleet, why_node
 from tidepool.cli.explain.why_pool import (
     in_the_way,
@@ -34,6 +34,7 @@ from tidepool.cli.scaler_ports import read_or_recompute
 from tidepool.cli.show import document
 from tidepool.cli.stack import Stack
 from tidepool.clients.slurm import Job, NotFound, SlurmError
+from tidepool.clients.slurm.limits import limit_of
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec, Fleet
 
@@ -100,7 +101,12 @@ class _Asker:
             job.submit_time if job else noted.submitted if noted else None
         ) or self.record.now - _REMEMBERED
         why = why_job(
-            self.record, job, noted, self._intents(since=begun), fits(self.record, job) if job else ()
+            self.record,
+            job,
+            noted,
+            self._intents(since=begun),
+            fits(self.record, job) if job else (),
+            self._limits(job) if job and limit_of(job.reason) else (),
         )
         if not (waits := in_the_way(self._conversions(), "job", wanted)):
             return why, job_lines(why)
@@ -185,6 +191,14 @@ class _Asker:
         except SlurmError as error:
             show.warn(f"Slurm could not be asked: {error.what} ({error.where})")
             return ()
+
+    def _limits(self, job: Job) -> Iterator[str]:
+        cluster = require_cluster(self.stack)
+        try:
+            with closing(self.stack.open_slurm(cluster.controller)) as slurm:
+                yield from limit_words(job, slurm.limits())
+        except SlurmError as error:
+            show.warn(f"Slurm could not be asked for its limits: {error.what} ({error.where})")
 
     def _unknown_job(self, wanted: str, listed: Sequence[Job]) -> Failure:
         known = (

@@ -23,6 +23,7 @@ from tidepool.cli.explain.lines import Cell, Line
 from tidepool.cli.explain.record import Record
 from tidepool.cli.show import ago, between, clock, hosts, number, span
 from tidepool.clients.slurm import Job, JobState
+from tidepool.clients.slurm.limits import Limited, holding
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.decide.demand.constraint import CannotTell, parse
 from tidepool.scaling.decide.demand.fit import Ask, Offer, ask_of, least, most_tasks, offers
@@ -71,6 +72,8 @@ class JobWhy(Explanation):
     standing: Standing | None
     reason: str
     slurm_reason: str
+    #: The limits that Slurm's reason tells of, in words.
+    limits: tuple[str, ...]
     asks: str
     nodes: str
     times: Times
@@ -80,11 +83,16 @@ class JobWhy(Explanation):
 
 
 def why_job(
-    record: Record, job: Job | None, seen: JobRecord | None, intents: Sequence[Intent], fits: Iterable[Fit]
+    record: Record,
+    job: Job | None,
+    seen: JobRecord | None,
+    intents: Sequence[Intent],
+    fits: Iterable[Fit],
+    limits: Iterable[str] = (),
 ) -> JobWhy:
     """Explain the job that Slurm lists as ``job`` and the journal has as ``seen``; one of them is there.
 
-    ``intents`` are those of its time, for all jobs.
+    ``intents`` are those of its time, for all jobs; ``limits`` those that hold it (`limit_words`).
     """
     job_id = job.job_id if job else seen.job_id if seen else 0
     ids = {job_id, job.array_job_id if job else seen.request.get("array_job_id", job_id) if seen else 0}
@@ -99,6 +107,7 @@ def why_job(
         standing=waiting.standing if waiting and not runs else None,
         reason=waiting.reason if waiting and not runs else "",
         slurm_reason=job.reason if job and not runs else "",
+        limits=tuple(limits),
         asks=asks(job) if job else "",
         nodes=job.nodelist if job else "",
         times=_times(job, seen, ours),
@@ -118,6 +127,7 @@ def job_lines(why: JobWhy) -> Iterator[Line]:
             Fact("reason", why.reason, "red" if why.standing == "never" else ""),
             Fact("asks for", why.asks),
             Fact("Slurm says", why.slurm_reason),
+            *(Fact("limit", text) for text in why.limits),
             *_way(why),
         ]
     )
@@ -133,6 +143,14 @@ def job_lines(why: JobWhy) -> Iterator[Line]:
             yield Cell(f"  {fit.fleet:<{width}}  "), word, Cell(f": {fit.why}" if fit.why else "")
     yield from event_lines("what was done for it", why.history, why.now)
     yield why.source_line()
+
+
+def limit_words(job: Job, there: Sequence[Limited]) -> Iterator[str]:
+    """Tell of each limit that may hold a job, whose it is and how much of it is used."""
+    for who, (name, resource), use in holding(job.reason, job.account, job.user, job.qos, there):
+        value = f"{resource}={use.value}" if resource else use.value
+        used = f", {use.used} in use" if use.used else ""
+        yield f"{name} {value} of {who}{used}"
 
 
 def _title(job_id: int, job: Job | None, seen: JobRecord | None) -> str:

@@ -10,6 +10,7 @@ from typing import Final, Literal, Self, TypeVar
 from tidepool.clients.slurm.commands import error_of, judge
 from tidepool.clients.slurm.contract import Controller, Malformed, NotFound, Refused, Submitted
 from tidepool.clients.slurm.job import Job, JobState, parse_queue, squeue_format
+from tidepool.clients.slurm.limits import Limited, parse_limits
 from tidepool.clients.slurm.request import JobRequest, Slots, node_names, one_line
 from tidepool.clients.slurm.scontrol import (
     Node,
@@ -89,6 +90,9 @@ class Slurm:
 
     def reservations(self) -> tuple[Reservation, ...]:
         return self._show(["scontrol", "--all", "--oneliner", "show", "reservation"], parse_reservation)
+
+    def limits(self) -> tuple[Limited, ...]:
+        return parse_limits(self._ask(["scontrol", "--oneliner", "show", "assoc_mgr", "flags=assoc,qos"]))
 
     # Nodes
 

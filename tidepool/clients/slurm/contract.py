@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidepool.clients.slurm.job import Job, JobState
+from tidepool.clients.slurm.limits import Limited
 from tidepool.clients.slurm.request import JobRequest, Slots
 from tidepool.clients.slurm.scontrol import Node, Partition, Reservation
 from tidepool.clients.transport import ClientError
@@ -102,6 +103,9 @@ class SlurmClient(Protocol):
 
     def reservations(self) -> tuple[Reservation, ...]:
         """All reservations, those that have not begun too."""
+
+    def limits(self) -> tuple[Limited, ...]:
+        """The limits in force of all associations and qualities of service, and what is used of them; none without slurmdbd."""
 
     def close(self) -> None:
         """Let go of connections. Closing twice is no mistake."""

@@ -13,6 +13,7 @@ from tidepool.clients.slurm.contract import (
     Submitted,
 )
 from tidepool.clients.slurm.job import Job, JobState
+from tidepool.clients.slurm.limits import Limited
 from tidepool.clients.slurm.quantities import tres
 from tidepool.clients.slurm.request import JobRequest, Slots, node_names
 from tidepool.clients.slurm.scontrol import (
@@ -81,6 +82,10 @@ class SimulatedSlurm(FakeState):
         return tuple(self._partition(name, place == 0) for place, name in enumerate(self._partitions))
 
     def reservations(self) -> tuple[Reservation, ...]:
+        self._begin_call()
+        return ()
+
+    def limits(self) -> tuple[Limited, ...]:
         self._begin_call()
         return ()
 

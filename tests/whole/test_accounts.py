@@ -1,0 +1,98 @@
+"""A department's accounts, whole: limits hold jobs, somebody changes them by hand, a person changes them in the spec."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.whole.cluster import SPEC, Cluster, summary, until
+from tests.whole.conftest import a_cluster
+from tidepool.clients.slurm import JobState
+
+pytestmark = pytest.mark.slow
+
+ACCOUNTS: list[dict[str, Any]] = [
+    {"name": "physics", "shares": 3, "limits": {"GrpTRES": "cpu=2"}},
+    {"name": "optics", "parent": "physics", "users": ["researcher"]},
+    {"name": "biology", "users": ["grace"]},
+]
+QOS: list[dict[str, Any]] = [{"name": "urgent", "limits": {"Priority": 100}}]
+
+
+def sacctmgr(cluster: Cluster, *words: str) -> str:
+    done = cluster.on("ctl", "sacctmgr", "--immediate", *words)
+    assert done.exit_code == 0, done
+    return done.stdout
+
+
+def changes(cluster: Cluster) -> dict[str, int]:
+    """What `up` did, but what stayed as it was."""
+    found = dict(summary(cluster.up("--json"))["changes"])
+    found.pop("same", None)
+    return found
+
+
+def why(cluster: Cluster, job: int) -> str:
+    return " ".join(cluster.tidepool("why", "job", str(job)).split())
+
+
+def test_limits_hold_jobs_drift_is_mended_and_a_change_is_a_change(
+    images: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    controller = {**SPEC["controller"], "accounting": {"shape": {"cpus": 1, "memory": "512MiB"}}}
+    with a_cluster(
+        tmp_path_factory.mktemp("cluster"), images, controller=controller, accounts=ACCOUNTS, qos=QOS
+    ) as cluster:
+        assert changes(cluster) == {}
+        shares = cluster.on("ctl", "sshare", "-P", "-n", "-a", "-o", "Account,User,RawShares").stdout.split()
+        assert {"physics||3", "optics|researcher|1"} <= set(shares)
+
+        # Of four processors two are the account's.
+        first, second = (
+            cluster.submit("sleep 600", account="optics", cpus_per_task=2, output="/dev/null")
+            for _ in range(2)
+        )
+        cluster.until_job(first, JobState.RUNNING)
+        until(lambda: cluster.job(second).reason == "AssocGrpCpuLimit" or None, "the limit holds it")
+        said = why(cluster, second)
+        assert "GrpTRES cpu=2 of the account physics" in said, said
+        cluster.tidepool("scale", "--once")
+        assert len(cluster.nodes()) == 2
+
+        # Somebody's hand: a refresh shows it, the next `up` mends it.
+        sacctmgr(cluster, "modify", "account", "where", "name=physics", "set", "GrpTRES=cpu=1", "MaxJobs=7")
+        shown = json.loads(cluster.tidepool("preview", "--refresh", "--json"))
+        assert [step["urn"].rpartition("::")[2] for step in shown["steps"] if step["op"] == "update"] == [
+            "physics"
+        ]
+        cluster.tidepool("up", "--yes", "--refresh")
+        assert "cpu=2||" in sacctmgr(
+            cluster,
+            "-P",
+            "-n",
+            "show",
+            "assoc",
+            "account=physics",
+            "user=",
+            "format=GrpTRES,MaxJobs",
+            "WOPLimits",
+        )
+
+        # More for the account: its job runs at once.
+        cluster.spec["accounts"][0]["limits"] = {"GrpTRES": "cpu=4"}
+        assert changes(cluster) == {"update": 1}
+        cluster.until_job(second, JobState.RUNNING)
+
+        # A limit below what runs stops nothing; an account with jobs stays, and is told.
+        kept = cluster.spec["accounts"]
+        cluster.spec["accounts"] = [kept[0], kept[2]]
+        told = " ".join(cluster.refused("up", "--yes").split())
+        assert "optics/researcher cannot go" in told, told
+        cluster.tidepool("cancel", "--help")
+        for job in (first, second):
+            cluster.on("ctl", "scancel", str(job))
+            cluster.until_job(job, JobState.CANCELLED)
+        until(lambda: cluster.run("up", "--yes").returncode == 0 or None, "the account goes", 60)
+        assert "optics" not in sacctmgr(cluster, "-P", "-n", "show", "assoc", "format=Account")
