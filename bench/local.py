@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -57,8 +57,8 @@ class Stack:
             "TIDEPOOL_ENGINE": engine,
         }
 
-    def write(self, nodes: int) -> None:
-        """The spec, with so many nodes."""
+    def write(self, nodes: int, **more: Any) -> None:
+        """The spec, with so many nodes, and ``more`` of it."""
         fleet = {
             "name": "cpu",
             "subnet": "10.77.8.0/21",
@@ -73,6 +73,7 @@ class Stack:
             "controller": controller,
             "fleets": [fleet],
             "partitions": [{"name": "main"}],
+            **more,
         }
         file = self._folder / "Pulumi.bench.yaml"
         salt = [line for line in _lines(file) if line.startswith("encryptionsalt:")]

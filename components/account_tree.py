@@ -10,7 +10,7 @@ from tidepool.components.slurm_controller import SlurmController
 
 
 class AccountTree(pulumi.ComponentResource):
-    """The accounts that the controller's spec has: a `Qos`, an `Account` and an `Association` for each.
+    """The accounts that the controller's spec has: a `Qos` and an `Account` for each, with its users.
 
     They are deleted by themselves where they leave the spec; with the cluster they stay in its database, as what ran does.
 
@@ -58,22 +58,14 @@ class AccountTree(pulumi.ComponentResource):
                 qos=list(account.qos),
                 default_qos=account.default_qos or "",
                 limits=dict(account.limits),
+                users={
+                    user.name: resources.account_user(
+                        user.shares, user.limits, defaults[user.name] == account.name
+                    )
+                    for user in account.users
+                },
                 opts=pulumi.ResourceOptions.merge(
                     mine, pulumi.ResourceOptions(depends_on=[*qualities, *above])
                 ),
             )
-            for user in account.users:
-                resources.Association(
-                    f"{account.name}/{user.name}",
-                    controller=connection,
-                    cluster=spec.name,
-                    account=account.name,
-                    user=user.name,
-                    default=defaults[user.name] == account.name,
-                    shares=user.shares,
-                    limits=dict(user.limits),
-                    opts=pulumi.ResourceOptions.merge(
-                        mine, pulumi.ResourceOptions(depends_on=[registered[account.name]])
-                    ),
-                )
         self.register_outputs({})

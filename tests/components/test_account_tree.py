@@ -9,7 +9,7 @@ from tidepool.components import AccountTree, SlurmController
 from tidepool.infrastructures.local.graph import Local
 from tidepool.testing import Graph, register
 
-ACCOUNT, ASSOCIATION, QOS = (f"tidepool:slurm:{kind}" for kind in ("Account", "Association", "Qos"))
+ACCOUNT, QOS = "tidepool:slurm:Account", "tidepool:slurm:Qos"
 TREE: dict[str, Any] = {
     "controller": {"accounting": {}},
     "qos": [{"name": "urgent", "preempts": ["normal"], "limits": {"Priority": 100}}],
@@ -37,19 +37,17 @@ def graph() -> Graph:
     return register(program, answers)
 
 
-def test_each_account_user_and_quality_of_service_is_a_resource_with_what_the_spec_says() -> None:
+def test_each_account_and_quality_of_service_is_a_resource_with_what_the_spec_says() -> None:
     registered = graph()
     assert set(registered.of_type(ACCOUNT)) == {"physics", "optics"}
     physics = registered[f"{ACCOUNT} physics"].inputs
     assert (physics["shares"], physics["qos"]) == (3, ["normal", "urgent"])
     assert physics["limits"] == {"GrpTRES": "cpu=4,mem=1024M"}
     assert registered[f"{ACCOUNT} optics"].inputs["parent"] == "physics"
-    defaults = {name: each.inputs["default"] for name, each in registered.of_type(ASSOCIATION).items()}
-    assert defaults == {
-        "optics/ada": True,
-        "optics/grace": True,
-        "physics/ada": False,
-        "physics/grace": False,
+    assert physics["users"] == {"ada": {"limits": {"MaxJobs": "2"}}, "grace": {}}
+    assert registered[f"{ACCOUNT} optics"].inputs["users"] == {
+        "ada": {"default": True},
+        "grace": {"default": True},
     }
     assert registered[f"{QOS} urgent"].inputs["preempts"] == ["normal"]
 
@@ -59,4 +57,3 @@ def test_parents_and_qualities_of_service_come_first() -> None:
 
     assert f"{QOS} urgent" in registered[f"{ACCOUNT} physics"].depends_on
     assert f"{ACCOUNT} physics" in registered[f"{ACCOUNT} optics"].depends_on
-    assert f"{ACCOUNT} optics" in registered[f"{ASSOCIATION} optics/ada"].depends_on

@@ -132,6 +132,20 @@ def test_a_user_of_several_accounts_has_the_default_that_is_asked_for(
     assert there.associations()[f"{name}.b", "ada"].is_default
 
 
+def test_who_may_use_an_account_is_who_it_names(slurmdbd: Slurmdbd, there: Accounting, name: str) -> None:
+    users = {"ada": {}, "grace": {"shares": 2, "limits": {"MaxJobs": "3"}, "default": True}}
+    id, state = created(slurmdbd.account, account=name, users=users)
+    assert drift(slurmdbd.account, id, state) == {}
+    there.set_associations([Association(name, "eve"), Association(name, "ada", shares=5)])
+    there.delete_users(name, ["grace"])
+    found = drift(slurmdbd.account, id, state)
+    assert found == {"users": {"ada": {"shares": 5}, "eve": {}}}
+    slurmdbd.account.update(id, {**state, **found}, state)
+    assert drift(slurmdbd.account, id, state) == {}
+    slurmdbd.account.update(id, state, {**state, "users": {"ada": {}}})
+    assert {user for account, user in there.associations() if account == name} == {"", "ada"}
+
+
 def test_many_at_once_are_few_writes(slurmdbd: Slurmdbd, commands: Counted, name: str) -> None:
     created(slurmdbd.account, account=name)
     before = commands.loads
@@ -168,7 +182,7 @@ def test_an_account_with_users_that_nobody_here_made_stays(
     there.set_associations([Association(name, "eve")])
     with pytest.raises(Exception, match=f"the account {name} cannot go: below it are eve"):
         slurmdbd.account.delete(id, state)
-    there.delete_association(name, "eve")
+    there.delete_users(name, ["eve"])
     for _ in range(2):
         slurmdbd.account.delete(id, state)
     assert (name, "") not in there.associations()

@@ -82,7 +82,7 @@ def test_limits_hold_jobs_drift_is_mended_and_a_change_is_a_change(
         kept = cluster.spec["accounts"]
         cluster.spec["accounts"] = [kept[0], kept[2]]
         told = " ".join(cluster.refused("up", "--yes").split())
-        assert "optics/researcher cannot go" in told, told
+        assert "the account optics cannot go" in told, told
         for job in (first, second):
             cluster.on("ctl", "scancel", str(job))
             cluster.until_job(job, JobState.CANCELLED)

@@ -5,25 +5,42 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final
 
 from tidepool.clients.slurm.accounting import Accounting, Quality
 from tidepool.clients.slurm.accounting import Association as Entry
 from tidepool.clients.slurm.contract import ControllerDown, DatabaseDown, Refused, SlurmError
 from tidepool.clients.transport import TimedOut, Unreachable
+from tidepool.cluster.accounts import ROOT_ACCOUNT
 from tidepool.infrastructures.connection import transport
 from tidepool.provider.machines import connection_mistakes
 from tidepool.provider.together import Together
-from tidepool.resources.accounts import Account, AccountModel, Association, AssociationModel, Qos, QosModel
+from tidepool.resources.accounts import (
+    Account,
+    AccountModel,
+    Association,
+    AssociationModel,
+    Qos,
+    QosModel,
+    account_user,
+)
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
-from tidepool.resources.model import Model
 from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
-M = TypeVar("M", bound=Model)
-
 Key = tuple[str, str]
-Limits = Mapping[str, str]
+#: Then nothing can be seen, and what cannot be seen is not gone.
+_UNSEEN: Final = (ControllerDown, DatabaseDown, TimedOut, Unreachable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """Associations of one resource that are to be, and users of an account that are not."""
+
+    entries: tuple[Entry, ...]
+    account: str = ""
+    gone: tuple[str, ...] = ()
 
 
 class _Database:
@@ -31,26 +48,34 @@ class _Database:
 
     def __init__(self, accounting: Accounting) -> None:
         self.accounting = accounting
-        self.write: Together[Entry, None] = Together(self._write)
+        self.write: Together[_Write, None] = Together(self._write)
         self.read: Together[None, Mapping[Key, Entry]] = Together(self._read)
 
     def _read(self, asking: Sequence[None]) -> Sequence[Mapping[Key, Entry]]:
         return [self.accounting.associations()] * len(asking)
 
-    def _write(self, entries: Sequence[Entry]) -> Sequence[Exception | None]:
+    def _write(self, writes: Sequence[_Write]) -> Sequence[Exception | None]:
         # Accounts before their users; a parent was written when whoever is below it is asked for.
-        ordered = sorted(entries, key=lambda each: (each.user != "", each.key))
+        entries = sorted(
+            (entry for each in writes for entry in each.entries), key=lambda each: (each.user != "", each.key)
+        )
         there = self.accounting.associations()
         try:
-            self.accounting.set_associations(ordered, there)
+            self.accounting.set_associations(entries, there)
         except Refused:
             # Those behind one that cannot be are not written: each by itself, so that they are, and that one is told of.
-            return [self._write_one(each, there) for each in entries]
-        return [None] * len(entries)
+            return [self._write_one(each, each.entries, there) for each in writes]
+        return [self._write_one(each, (), there) for each in writes]
 
-    def _write_one(self, entry: Entry, there: Mapping[Key, Entry]) -> Exception | None:
+    def _write_one(
+        self, write: _Write, entries: Sequence[Entry], there: Mapping[Key, Entry]
+    ) -> Exception | None:
+        gone = [user for user in write.gone if (write.account, user) in there]
         try:
-            self.accounting.set_associations([entry], there)
+            if entries:
+                self.accounting.set_associations(entries, there)
+            if gone:
+                self.accounting.delete_users(write.account, gone)
         except SlurmError as error:
             return error
         return None
@@ -68,63 +93,27 @@ def _database(home: Home, connection: Mapping[str, Any], cluster: str) -> _Datab
         return _databases[key]
 
 
-class _AssociationKind(Kind[M]):
-    """What accounts and users in them have in common."""
-
-    timeout_s = 120.0
-
-    def _entry(self, wanted: M) -> Entry:
-        raise NotImplementedError
-
-    def create(self, wanted: M, task: Task) -> Made:
-        entry = self._entry(wanted)
-        self._write(wanted, entry)
-        return Made("/".join(filter(None, (wanted.cluster, *entry.key))))  # type: ignore[attr-defined]
-
-    def update(self, id: str, old: M, wanted: M, task: Task) -> Mapping[str, Plain]:
-        self._write(wanted, self._entry(wanted))
-        return {}
-
-    def look(self, id: str, state: M) -> Mapping[str, Plain] | None:
-        entry = self._entry(state)
-        try:
-            there = self._database(state).read(None).get(entry.key)
-        except (ControllerDown, DatabaseDown, TimedOut, Unreachable):
-            return AS_KNOWN  # what cannot be seen is not gone
-        if there is None:
-            return None
-        return self._differences(entry, there)
-
-    def _differences(self, known: Entry, there: Entry) -> Mapping[str, Plain]:
-        changed: dict[str, Plain] = {}
-        if there.shares != known.shares:
-            changed["shares"] = there.shares
-        if dict(there.limits) != dict(known.limits):
-            changed["limits"] = dict(there.limits)
-        return changed
-
-    def _write(self, wanted: M, entry: Entry) -> None:
-        try:
-            self._database(wanted).write(entry)
-        except Refused as error:
-            raise Refusal(
-                f"slurmdbd does not take {'/'.join(filter(None, entry.key))}: {error.words}"
-            ) from error
-
-    def _database(self, wanted: M) -> _Database:
-        return _database(self._home, wanted.controller, wanted.cluster)  # type: ignore[attr-defined]
-
-    def _delete(self, database: _Database, entry: Entry) -> None:
-        try:
-            database.accounting.delete_association(*entry.key)
-        except Refused as error:
-            raise Refusal(
-                f"{'/'.join(filter(None, entry.key))} cannot go: {error.words}; wait for its jobs, or cancel them with "
-                "`scancel`"
-            ) from error
+def _written(name: str, database: _Database, write: _Write) -> None:
+    try:
+        database.write(write)
+    except Refused as error:
+        raise Refusal(f"slurmdbd does not take {name}: {error.words}{_remedy(error)}") from error
 
 
-class AssociationKind(_AssociationKind[AssociationModel]):
+def _remedy(error: Refused) -> str:
+    return "; wait for these jobs, or cancel them with `scancel`" if "job" in error.words.lower() else ""
+
+
+def _differences(known: Entry, there: Entry) -> dict[str, Plain]:
+    changed: dict[str, Plain] = {}
+    if there.shares != known.shares:
+        changed["shares"] = there.shares
+    if dict(there.limits) != dict(known.limits):
+        changed["limits"] = dict(there.limits)
+    return changed
+
+
+class AssociationKind(Kind[AssociationModel]):
     """A user in an account."""
 
     resource = Association
@@ -132,70 +121,143 @@ class AssociationKind(_AssociationKind[AssociationModel]):
     def mistakes(self, wanted: AssociationModel) -> Iterable[Mistake]:
         yield from connection_mistakes({"controller": wanted.controller}, self._home.data)
 
-    def _entry(self, wanted: AssociationModel) -> Entry:
-        return Entry(
-            wanted.account,
-            wanted.user,
-            shares=wanted.shares,
-            limits=wanted.limits,
-            is_default=wanted.default,
-        )
+    def create(self, wanted: AssociationModel, task: Task) -> Made:
+        self._write(wanted)
+        return Made(f"{wanted.cluster}/{_name(wanted)}")
 
-    def _differences(self, known: Entry, there: Entry) -> Mapping[str, Plain]:
-        changed = dict(super()._differences(known, there))
+    def update(
+        self, id: str, old: AssociationModel, wanted: AssociationModel, task: Task
+    ) -> Mapping[str, Plain]:
+        self._write(wanted)
+        return {}
+
+    def look(self, id: str, state: AssociationModel) -> Mapping[str, Plain] | None:
+        try:
+            there = self._database(state).read(None).get((state.account, state.user))
+        except _UNSEEN:
+            return AS_KNOWN
+        if there is None:
+            return None
+        changed = _differences(_user(state.account, state.user, _settings_of(state)), there)
         # Slurm has a default for everybody: one that nobody asked for is no difference.
-        if known.is_default and not there.is_default:
-            changed["default"] = False
-        return changed
+        return changed | ({"default": False} if state.default and not there.is_default else {})
 
     def delete(self, id: str, state: AssociationModel, task: Task) -> None:
-        self._delete(self._database(state), self._entry(state))
+        write = _Write((), state.account, (state.user,))
+        _written(_name(state), self._database(state), write)
+
+    def _write(self, wanted: AssociationModel) -> None:
+        entry = _user(wanted.account, wanted.user, _settings_of(wanted))
+        _written(_name(wanted), self._database(wanted), _Write((entry,)))
+
+    def _database(self, wanted: AssociationModel) -> _Database:
+        return _database(self._home, wanted.controller, wanted.cluster)
 
 
-class AccountKind(_AssociationKind[AccountModel]):
-    """An account."""
+def _name(wanted: AssociationModel) -> str:
+    return f"{wanted.account}/{wanted.user}"
+
+
+def _settings_of(wanted: AssociationModel) -> Mapping[str, Any]:
+    return account_user(wanted.shares, wanted.limits, wanted.default)
+
+
+def _user(account: str, user: str, settings: Mapping[str, Any]) -> Entry:
+    return Entry(
+        account,
+        user,
+        shares=int(settings.get("shares", 1)),
+        limits=settings.get("limits", {}),
+        is_default=settings.get("default", False),
+    )
+
+
+class AccountKind(Kind[AccountModel]):
+    """An account with its users."""
 
     resource = Account
 
     def mistakes(self, wanted: AccountModel) -> Iterable[Mistake]:
         yield from connection_mistakes({"controller": wanted.controller}, self._home.data)
 
-    def _entry(self, wanted: AccountModel) -> Entry:
-        return Entry(
-            wanted.account,
-            parent=wanted.parent,
-            shares=wanted.shares,
-            limits=wanted.limits,
-            qos=tuple(wanted.qos),
-            default_qos=wanted.default_qos,
-            description=wanted.description,
-        )
+    def create(self, wanted: AccountModel, task: Task) -> Made:
+        self._write(wanted)
+        return Made(f"{wanted.cluster}/{wanted.account}")
 
-    def _differences(self, known: Entry, there: Entry) -> Mapping[str, Plain]:
-        changed = dict(super()._differences(known, there))
-        if there.parent != (known.parent or "root"):
+    def update(self, id: str, old: AccountModel, wanted: AccountModel, task: Task) -> Mapping[str, Plain]:
+        self._write(wanted, gone=tuple(sorted({*(old.users or {})} - {*(wanted.users or {})})))
+        return {}
+
+    def look(self, id: str, state: AccountModel) -> Mapping[str, Plain] | None:
+        try:
+            all_there = self._database(state).read(None)
+        except _UNSEEN:
+            return AS_KNOWN
+        known, there = _account(state), all_there.get((state.account, ""))
+        if there is None:
+            return None
+        changed = _differences(known, there)
+        if there.parent != (known.parent or ROOT_ACCOUNT):
             changed["parent"] = there.parent
         if set(there.qos) != set(known.qos):
             changed["qos"] = list(there.qos)
         if there.default_qos != known.default_qos:
             changed["defaultQos"] = there.default_qos
+        if state.users is not None:
+            users = {
+                user: _settings(entry, state.users.get(user, {}))
+                for (account, user), entry in all_there.items()
+                if account == state.account and user
+            }
+            if users != state.users:
+                changed["users"] = users
         return changed
 
     def delete(self, id: str, state: AccountModel, task: Task) -> None:
         database = self._database(state)
         below = [
-            each
+            each.user or each.account
             for each in database.read(None).values()
-            if each.parent == state.account or (each.account == state.account and each.user)
+            if each.parent == state.account
+            or (each.account == state.account and each.user not in {"", *(state.users or {})})
         ]
         if below:
-            names = ", ".join(each.user or each.account for each in below[:10])
             more = f" and {len(below) - 10} more" if len(below) > 10 else ""
             raise Refusal(
-                f"the account {state.account} cannot go: below it are {names}{more}, which Slurm would take away as well; "
-                "move or delete them first"
+                f"the account {state.account} cannot go: below it are {', '.join(below[:10])}{more}, which Slurm would take "
+                "away as well; move or delete them first"
             )
-        self._delete(database, self._entry(state))
+        try:
+            database.accounting.delete_account(state.account)
+        except Refused as error:
+            raise Refusal(f"the account {state.account} cannot go: {error.words}{_remedy(error)}") from error
+
+    def _write(self, wanted: AccountModel, gone: tuple[str, ...] = ()) -> None:
+        users = [
+            _user(wanted.account, user, settings) for user, settings in sorted((wanted.users or {}).items())
+        ]
+        write = _Write((_account(wanted), *users), wanted.account, gone)
+        _written(f"the account {wanted.account}", self._database(wanted), write)
+
+    def _database(self, wanted: AccountModel) -> _Database:
+        return _database(self._home, wanted.controller, wanted.cluster)
+
+
+def _account(wanted: AccountModel) -> Entry:
+    return Entry(
+        wanted.account,
+        parent=wanted.parent,
+        shares=wanted.shares,
+        limits=wanted.limits,
+        qos=tuple(wanted.qos),
+        default_qos=wanted.default_qos,
+        description=wanted.description,
+    )
+
+
+def _settings(there: Entry, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a user as the state has one; a default that nobody asked for is not told."""
+    return account_user(there.shares, there.limits, bool(known.get("default")) and there.is_default)
 
 
 class QosKind(Kind[QosModel]):
@@ -218,7 +280,7 @@ class QosKind(Kind[QosModel]):
     def look(self, id: str, state: QosModel) -> Mapping[str, Plain] | None:
         try:
             there = self._accounting(state).qualities().get(state.qos)
-        except (ControllerDown, DatabaseDown, TimedOut, Unreachable):
+        except _UNSEEN:
             return AS_KNOWN
         if there is None:
             return None

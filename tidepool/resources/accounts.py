@@ -44,13 +44,27 @@ class AccountModel(Model):
     qos: Field[Sequence[str]] = given(default=(), stored=True)
     default_qos: Field[str] = given(default="", stored=True)
     limits: Field[Mapping[str, str]] = given(default={}, stored=True)
+    #: Who may use it, and no others, by name; each as `account_user` gives it. None: that is not this resource's affair.
+    users: Field[Mapping[str, Any] | None] = given(default=None)
+
+
+def account_user(
+    shares: int = 1, limits: Mapping[str, str] | None = None, default: bool = False
+) -> dict[str, Any]:
+    """A user of an `Account`: their shares and limits there, and whether jobs of theirs that name no account are its."""
+    return {
+        **({"shares": shares} if shares != 1 else {}),
+        **({"limits": dict(limits)} if limits else {}),
+        **({"default": True} if default else {}),
+    }
 
 
 class Account(Resource, AccountModel, token="tidepool:slurm:Account"):
     """An account of the cluster, below ``parent`` (empty: Slurm's own `root`).
 
-    Deleting it is refused while jobs of it run, and while accounts or users are below it that the stack knows nothing of.
-    What ran in it stays in the database.
+    A user whom somebody added by hand is shown by a refresh, and taken away by the next `up`. Neither a user nor the account
+    goes while jobs of theirs run, and it stays while accounts or users are below it that the stack knows nothing of. What
+    ran in it stays in the database.
     """
 
 
@@ -68,4 +82,7 @@ class AssociationModel(Model):
 
 
 class Association(Resource, AssociationModel, token="tidepool:slurm:Association"):
-    """A user in an account: they may submit jobs to it. Deleting it is refused while jobs of theirs run in it."""
+    """A user in an account that names no users itself: they may submit jobs to it.
+
+    Deleting it is refused while jobs of theirs run there.
+    """

@@ -120,13 +120,13 @@ def test_a_limit_holds_a_job_and_its_account_stays_until_the_job_has_ended(
         ((who, limit, use),) = holding(waits.reason, name, "root", waits.qos, slurm.limits())
         assert (str(who), limit, use) == (f"the account {name}", ("GrpTRES", "cpu"), Use("1", "1"))
         with pytest.raises(Refused, match=r"(?i)job"):
-            accounting.delete_association(name, "root")
+            accounting.delete_users(name, ["root"])
         for job in (first, second):
             slurm.cancel(job)
         wait_for_job(world, first, JobState.CANCELLED)
     for _ in range(2):
         eventually(lambda: _is_deleted(accounting, name, "root"), bool)
-        accounting.delete_association(name)
+        accounting.delete_account(name)
     assert not [key for key in accounting.associations() if key[0] == name]
 
 
@@ -144,7 +144,7 @@ def test_without_slurmdbd_nothing_is_there_to_be_taken_for_gone(
 
 def _is_deleted(accounting: Accounting, account: str, user: str) -> bool:
     try:
-        accounting.delete_association(account, user)
+        accounting.delete_users(account, [user])
     except Refused:
         return False  # slurmdbd hears of a job's end a moment later
     return True

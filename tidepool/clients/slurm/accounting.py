@@ -157,15 +157,22 @@ class Accounting:
             ["modify", "account", "where", f"name={account}", f"cluster={self._cluster}", "set", *settings]
         )
 
-    def delete_association(self, account: str, user: str = "") -> None:
-        """Have no such account, or no such user in it, in this cluster.
+    def delete_account(self, account: str) -> None:
+        """Have no such account in this cluster; accounts and users below it go with it.
 
         Raises:
-            Refused: jobs of it run; or accounts and users are below it, which Slurm would take away as well.
+            Refused: jobs of it run.
         """
-        kind, name = ("user", user) if user else ("account", account)
-        more = [f"account={account}"] if user else []
-        self._do(["delete", kind, "where", f"name={name}", *more, f"cluster={self._cluster}"])
+        self._do(["delete", "account", "where", f"name={account}", f"cluster={self._cluster}"])
+
+    def delete_users(self, account: str, users: Iterable[str]) -> None:
+        """Have none of these users in an account.
+
+        Raises:
+            Refused: jobs of one of them run there.
+        """
+        where = [f"name={','.join(users)}", f"account={account}", f"cluster={self._cluster}"]
+        self._do(["delete", "user", "where", *where])
 
     def set_quality(self, wanted: Quality, gone: Mapping[str, str] = FrozenDict()) -> None:
         """Have a quality of service with these settings; ``gone`` are limits that are to be taken away."""
