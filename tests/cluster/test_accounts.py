@@ -151,6 +151,14 @@ def test_a_limit_that_slurm_does_not_take_is_told_with_the_remedy(limits: Any, w
         ({"accounts": [{"name": "a", "users": ["Ada"]}]}, "accounts[0].users[0].name", "small letter"),
         ({"qos": [{"name": "fast", "preempts": ["fast"]}]}, "qos[0].preempts", "itself"),
         ({"qos": [{"name": "fast"}, {"name": "fast"}]}, "qos[1].name", "already"),
+        (
+            {
+                "accounts": [{"name": "physics"}],
+                "partitions": [{"name": "main", "options": {"AllowAccounts": "physics,phisics"}}],
+            },
+            "partitions[0].options",
+            "AllowAccounts: there is no account phisics; did you mean physics?",
+        ),
     ],
 )
 def test_accounts_that_do_not_fit_together_are_told(keys: dict[str, Any], path: str, word: str) -> None:

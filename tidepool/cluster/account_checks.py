@@ -31,6 +31,27 @@ def accounts(spec: Mapping[str, Any]) -> Iterator[Mistake]:
         yield from _unknown(account, "qos", known)
         yield from _default_qos(account)
     yield from _users(entries)
+    if entries:
+        names = ["root", *(each.name for each in entries if each.name is not None)]
+        for partition in listed(spec, "partitions"):
+            yield from _of_partition(partition, names, known)
+
+
+#: Options of a partition that name accounts, and those that name qualities of service, in small letters.
+_ACCOUNTS: Final = ("allowaccounts", "denyaccounts")
+_QUALITIES: Final = ("allowqos", "denyqos", "qos")
+
+
+def _of_partition(partition: Entry, accounts: list[str], qualities: list[str]) -> Iterator[Mistake]:
+    options = partition.keys.get("options")
+    for key, value in options.items() if isinstance(options, Mapping) else ():
+        kinds = ((_ACCOUNTS, accounts, "account"), (_QUALITIES, qualities, "quality of service"))
+        for _, known, what in (each for each in kinds if str(key).lower() in each[0]):
+            for name in str(value).split(","):
+                if name not in known and name.upper() not in ("ALL", "NONE"):
+                    yield partition.mistake(
+                        "options", f"{key}: there is no {what} {name}; {nearest(name, known)}"
+                    )
 
 
 def _named_twice(entries: list[Entry]) -> Iterator[Mistake]:

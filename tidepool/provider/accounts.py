@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,6 +31,7 @@ from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
 Key = tuple[str, str]
+_FRESH_S: Final = 5.0
 #: Then nothing can be seen, and what cannot be seen is not gone.
 _UNSEEN: Final = (ControllerDown, DatabaseDown, TimedOut, Unreachable)
 
@@ -49,23 +51,37 @@ class _Database:
     def __init__(self, accounting: Accounting) -> None:
         self.accounting = accounting
         self.write: Together[_Write, None] = Together(self._write)
-        self.read: Together[None, Mapping[Key, Entry]] = Together(self._read)
+        self._reading = threading.Lock()
+        self._seen: Mapping[Key, Entry] = {}
+        self._until_s = 0.0
 
-    def _read(self, asking: Sequence[None]) -> Sequence[Mapping[Key, Entry]]:
-        return [self.accounting.associations()] * len(asking)
+    def read(self) -> Mapping[Key, Entry]:
+        """Return what is there, as of a few seconds ago: a refresh of a thousand sees one moment."""
+        with self._reading:
+            if time.monotonic() >= self._until_s:
+                self._seen = self.accounting.associations()
+                self._until_s = time.monotonic() + _FRESH_S
+            return self._seen
+
+    def forget(self) -> None:
+        """Read anew the next time, for something was changed."""
+        with self._reading:
+            self._until_s = 0.0
 
     def _write(self, writes: Sequence[_Write]) -> Sequence[Exception | None]:
         # Accounts before their users; a parent was written when whoever is below it is asked for.
         entries = sorted(
             (entry for each in writes for entry in each.entries), key=lambda each: (each.user != "", each.key)
         )
-        there = self.accounting.associations()
+        there = self.read()
         try:
             self.accounting.set_associations(entries, there)
+            return [self._write_one(each, (), there) for each in writes]
         except Refused:
             # Those behind one that cannot be are not written: each by itself, so that they are, and that one is told of.
             return [self._write_one(each, each.entries, there) for each in writes]
-        return [self._write_one(each, (), there) for each in writes]
+        finally:
+            self.forget()
 
     def _write_one(
         self, write: _Write, entries: Sequence[Entry], there: Mapping[Key, Entry]
@@ -133,7 +149,7 @@ class AssociationKind(Kind[AssociationModel]):
 
     def look(self, id: str, state: AssociationModel) -> Mapping[str, Plain] | None:
         try:
-            there = self._database(state).read(None).get((state.account, state.user))
+            there = self._database(state).read().get((state.account, state.user))
         except _UNSEEN:
             return AS_KNOWN
         if there is None:
@@ -190,7 +206,7 @@ class AccountKind(Kind[AccountModel]):
 
     def look(self, id: str, state: AccountModel) -> Mapping[str, Plain] | None:
         try:
-            all_there = self._database(state).read(None)
+            all_there = self._database(state).read()
         except _UNSEEN:
             return AS_KNOWN
         known, there = _account(state), all_there.get((state.account, ""))
@@ -217,7 +233,7 @@ class AccountKind(Kind[AccountModel]):
         database = self._database(state)
         below = [
             each.user or each.account
-            for each in database.read(None).values()
+            for each in database.read().values()
             if each.parent == state.account
             or (each.account == state.account and each.user not in {"", *(state.users or {})})
         ]
@@ -231,6 +247,8 @@ class AccountKind(Kind[AccountModel]):
             database.accounting.delete_account(state.account)
         except Refused as error:
             raise Refusal(f"the account {state.account} cannot go: {error.words}{_remedy(error)}") from error
+        finally:
+            database.forget()
 
     def _write(self, wanted: AccountModel, gone: tuple[str, ...] = ()) -> None:
         users = [

@@ -43,8 +43,8 @@ def name() -> str:
 def test_a_tree_is_written_at_once_and_read_as_it_was_written(accounting: Accounting, name: str) -> None:
     limits = {"GrpTRES": "cpu=5,mem=1537M", "MaxWallDurationPerJob": "90"}
     tree = [
-        Association(name, shares=5, limits=limits, description=name),
-        Association(f"{name}.optics", parent=name, description="lenses and light"),
+        Association(name, shares=5, limits=limits),
+        Association(f"{name}.optics", parent=name),
         Association(name, "ada"),
         Association(f"{name}.optics", "ada", shares=7, limits={"MaxJobs": "3"}, is_default=True),
         Association(f"{name}.optics", "grace", is_default=True),
@@ -52,7 +52,7 @@ def test_a_tree_is_written_at_once_and_read_as_it_was_written(accounting: Accoun
     for _ in range(2):
         accounting.set_associations(tree)
         there = accounting.associations()
-        top = Association(name, parent="root", shares=5, limits=limits, description=name)
+        top = Association(name, parent="root", shares=5, limits=limits)
         assert [there[each.key] for each in tree] == [top, *tree[1:]]
 
 
@@ -64,7 +64,7 @@ def test_what_differs_is_changed_and_limits_are_taken_away(accounting: Accountin
     found = accounting.associations()[name, ""]
     assert (found.shares, found.limits, found.parent) == (9, {"MaxJobs": "4"}, f"{name}.b")
     accounting.set_associations([Association(name, shares=9)], accounting.associations())
-    assert accounting.associations()[name, ""] == Association(name, parent="root", shares=9, description=name)
+    assert accounting.associations()[name, ""] == Association(name, parent="root", shares=9)
 
 
 def test_qualities_of_service_of_an_account_are_taken_away(accounting: Accounting, name: str) -> None:

@@ -33,7 +33,7 @@ _Record = TypeVar("_Record")
 class Association:
     """An account, or ``user`` in it; ``limits`` by Slurm's names, in the form of `tidepool.cluster.slurm_limits`.
 
-    Of a user's, ``parent`` is empty. ``is_default`` where jobs of the user that name no account are this one's. What an
+    Of a user's, ``parent`` is empty. ``description`` is written, and not read. ``is_default`` where jobs of the user that name no account are this one's. What an
     account above has, and this one has not, is not told.
     """
 
@@ -77,7 +77,6 @@ class Accounting:
 
     def associations(self) -> Mapping[tuple[str, str], Association]:
         """Return all associations of the cluster but those of partitions, by account and user (empty: the account's own)."""
-        descriptions = dict(self._show("account", ["Account", "Descr"], _pair))
         mine = f"cluster={self._cluster}"
         defaults = dict(self._show("user", ["User", "DefaultAccount"], _pair, "withassoc", mine))
         limits = _columns(slurm_limits.ASSOCIATION)
@@ -93,13 +92,12 @@ class Accounting:
             default: str,
             *values: str,
         ) -> tuple[str, Association]:
-            description = "" if user else descriptions.get(account, "")
             is_default = defaults.get(user) == account
             # `parent` shares those of its parent.
             number = int(shares) if shares.isdecimal() else 0
             found = _limits(limits, values)
             return partition, Association(
-                account, user, parent, number, found, _words(qos), default, description, is_default
+                account, user, parent, number, found, _words(qos), default, is_default=is_default
             )
 
         # Without those limits that an account above has, which would be shown as if they were its own.
