@@ -19,6 +19,8 @@ from tidepool.clients.slurm.accounting import Accounting, Association, Quality
 from tidepool.clients.transport import Completed, Transport
 from tidepool.provider import accounts
 
+pytestmark = pytest.mark.slow
+
 CLUSTER = "contract"
 CONTROLLER = {"kind": "local", "stack": "dev", "machine": "ctl"}
 _numbers = itertools.count(1)
@@ -78,7 +80,9 @@ class Slurmdbd:
 
 
 @pytest.fixture
-def slurmdbd(tmp_path: Path, commands: Counted) -> Slurmdbd:
+def slurmdbd(tmp_path: Path, commands: Counted, monkeypatch: pytest.MonkeyPatch) -> Slurmdbd:
+    """One at which is looked anew each time."""
+    monkeypatch.setattr(accounts, "_FRESH_S", 0.0)
     return Slurmdbd(tmp_path)
 
 
@@ -157,6 +161,17 @@ def test_many_at_once_are_few_writes(slurmdbd: Slurmdbd, commands: Counted, name
         "",
         *users,
     }
+
+
+def test_many_go_at_once_and_slurmdbd_lives(slurmdbd: Slurmdbd, there: Accounting, name: str) -> None:
+    """Of deletions side by side it would die, and might not start again."""
+    with ThreadPoolExecutor(32) as threads:
+        names = [f"{name}.{number}" for number in range(64)]
+        made = list(
+            threads.map(lambda account: created(slurmdbd.account, account=account, users={"ada": {}}), names)
+        )
+        list(threads.map(lambda each: slurmdbd.account.delete(*each), made))
+    assert not [account for account, _ in there.associations() if account in names]
 
 
 def test_one_that_is_refused_holds_up_no_other(slurmdbd: Slurmdbd, there: Accounting, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,18 +38,22 @@ _UNSEEN: Final = (ControllerDown, DatabaseDown, TimedOut, Unreachable)
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """Associations of one resource that are to be, and users of an account that are not."""
+    """Associations of one resource that are to be; and of ``account`` users that are not, with ``all_gone`` itself with them."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[Entry, ...] = ()
     account: str = ""
     gone: tuple[str, ...] = ()
+    all_gone: bool = False
 
 
 class _Database:
-    """The accounting of one cluster by one connection: reads and writes of many resources at a time."""
+    """The accounting of one cluster by one connection: reads and writes of many resources at a time.
 
-    def __init__(self, accounting: Accounting) -> None:
-        self.accounting = accounting
+    ``writing`` is held by whoever writes by that connection.
+    """
+
+    def __init__(self, accounting: Accounting, writing: threading.Lock) -> None:
+        self.accounting, self.writing = accounting, writing
         self.write: Together[_Write, None] = Together(self._write)
         self._reading = threading.Lock()
         self._seen: Mapping[Key, Entry] = {}
@@ -63,50 +67,75 @@ class _Database:
                 self._until_s = time.monotonic() + _FRESH_S
             return self._seen
 
-    def forget(self) -> None:
-        """Read anew the next time, for something was changed."""
+    def _forget(self) -> None:
         with self._reading:
             self._until_s = 0.0
 
     def _write(self, writes: Sequence[_Write]) -> Sequence[Exception | None]:
-        # Accounts before their users; a parent was written when whoever is below it is asked for.
-        entries = sorted(
-            (entry for each in writes for entry in each.entries), key=lambda each: (each.user != "", each.key)
-        )
-        there = self.read()
-        try:
-            self.accounting.set_associations(entries, there)
-            return [self._write_one(each, (), there) for each in writes]
-        except Refused:
-            # Those behind one that cannot be are not written: each by itself, so that they are, and that one is told of.
-            return [self._write_one(each, each.entries, there) for each in writes]
-        finally:
-            self.forget()
+        with self.writing:
+            if any(each.all_gone for each in writes):
+                self._forget()  # what came below an account just now would go with it
+            there = self.read()
+            try:
+                self._write_all(writes, there)
+                return [None] * len(writes)
+            except (Refused, Refusal):
+                # Those behind one that cannot be are not written: each by itself, so that they are, and that one is told of.
+                return [self._write_one(each, there) for each in writes]
+            finally:
+                self._forget()
 
-    def _write_one(
-        self, write: _Write, entries: Sequence[Entry], there: Mapping[Key, Entry]
-    ) -> Exception | None:
-        gone = [user for user in write.gone if (write.account, user) in there]
+    def _write_one(self, write: _Write, there: Mapping[Key, Entry]) -> Exception | None:
         try:
-            if entries:
-                self.accounting.set_associations(entries, there)
-            if gone:
-                self.accounting.delete_users(write.account, gone)
-        except SlurmError as error:
+            self._write_all([write], there)
+        except (SlurmError, Refusal) as error:
             return error
         return None
 
+    def _write_all(self, writes: Sequence[_Write], there: Mapping[Key, Entry]) -> None:
+        leaving = {each.account for each in writes if each.all_gone}
+        for each in writes:
+            if each.all_gone:
+                _must_be_alone(each, leaving, there)
+        entries = (entry for each in writes for entry in each.entries)
+        # Accounts before their users; a parent was written when whoever is below it is asked for.
+        self.accounting.set_associations(sorted(entries, key=lambda each: (each.user != "", each.key)), there)
+        for each in writes:
+            if not each.all_gone and (gone := [user for user in each.gone if (each.account, user) in there]):
+                self.accounting.delete_users(each.account, gone)
+        if leaving:
+            self.accounting.delete_accounts(sorted(leaving))
 
-_databases: Final[dict[str, _Database]] = {}
-_databases_lock: Final = threading.Lock()
+
+def _must_be_alone(write: _Write, leaving: Collection[str], there: Mapping[Key, Entry]) -> None:
+    """Refuse to delete an account while others are below it, which Slurm would take away as well."""
+    below = [
+        each.user or each.account
+        for each in there.values()
+        if (each.parent == write.account and each.account not in leaving)
+        or (each.account == write.account and each.user not in {"", *write.gone})
+    ]
+    if below:
+        more = f" and {len(below) - 10} more" if len(below) > 10 else ""
+        raise Refusal(
+            f"the account {write.account} cannot go: below it are {', '.join(below[:10])}{more}, which Slurm would take away as "
+            "well; move or delete them first"
+        )
 
 
-def _database(home: Home, connection: Mapping[str, Any], cluster: str) -> _Database:
-    key = json.dumps([str(home.data), dict(connection), cluster], sort_keys=True)
-    with _databases_lock:
-        if key not in _databases:
-            _databases[key] = _Database(Accounting(transport(connection, home.data), cluster))
-        return _databases[key]
+_lock: Final = threading.Lock()
+_databases: Final[dict[tuple[str, str], _Database]] = {}
+_writing: Final[dict[str, threading.Lock]] = {}
+
+
+def _database(home: Home, connection: Mapping[str, Any], cluster: str = "") -> _Database:
+    way = json.dumps([str(home.data), dict(connection)], sort_keys=True)
+    with _lock:
+        if (way, cluster) not in _databases:
+            accounting = Accounting(transport(connection, home.data), cluster)
+            writing = _writing.setdefault(way, threading.Lock())
+            _databases[way, cluster] = _Database(accounting, writing)
+        return _databases[way, cluster]
 
 
 def _written(name: str, database: _Database, write: _Write) -> None:
@@ -159,7 +188,7 @@ class AssociationKind(Kind[AssociationModel]):
         return changed | ({"default": False} if state.default and not there.is_default else {})
 
     def delete(self, id: str, state: AssociationModel, task: Task) -> None:
-        write = _Write((), state.account, (state.user,))
+        write = _Write(account=state.account, gone=(state.user,))
         _written(_name(state), self._database(state), write)
 
     def _write(self, wanted: AssociationModel) -> None:
@@ -230,25 +259,11 @@ class AccountKind(Kind[AccountModel]):
         return changed
 
     def delete(self, id: str, state: AccountModel, task: Task) -> None:
-        database = self._database(state)
-        below = [
-            each.user or each.account
-            for each in database.read().values()
-            if each.parent == state.account
-            or (each.account == state.account and each.user not in {"", *(state.users or {})})
-        ]
-        if below:
-            more = f" and {len(below) - 10} more" if len(below) > 10 else ""
-            raise Refusal(
-                f"the account {state.account} cannot go: below it are {', '.join(below[:10])}{more}, which Slurm would take "
-                "away as well; move or delete them first"
-            )
+        write = _Write(account=state.account, gone=tuple(state.users or ()), all_gone=True)
         try:
-            database.accounting.delete_account(state.account)
+            self._database(state).write(write)
         except Refused as error:
             raise Refusal(f"the account {state.account} cannot go: {error.words}{_remedy(error)}") from error
-        finally:
-            database.forget()
 
     def _write(self, wanted: AccountModel, gone: tuple[str, ...] = ()) -> None:
         users = [
@@ -297,7 +312,7 @@ class QosKind(Kind[QosModel]):
 
     def look(self, id: str, state: QosModel) -> Mapping[str, Plain] | None:
         try:
-            there = self._accounting(state).qualities().get(state.qos)
+            there = self._database(state).accounting.qualities().get(state.qos)
         except _UNSEEN:
             return AS_KNOWN
         if there is None:
@@ -311,14 +326,16 @@ class QosKind(Kind[QosModel]):
         return {key: now for key, (known, now) in found.items() if known != now}
 
     def delete(self, id: str, state: QosModel, task: Task) -> None:
+        database = self._database(state)
         try:
-            self._accounting(state).delete_quality(state.qos)
+            with database.writing:
+                database.accounting.delete_quality(state.qos)
         except Refused as error:
             raise Refusal(f"the quality of service {state.qos} cannot go: {error.words}") from error
 
     def _set(self, wanted: QosModel) -> None:
-        accounting = self._accounting(wanted)
-        there = accounting.qualities().get(wanted.qos, Quality(wanted.qos))
+        database = self._database(wanted)
+        there = database.accounting.qualities().get(wanted.qos, Quality(wanted.qos))
         gone = {key: value for key, value in there.limits.items() if key not in wanted.limits}
         quality = Quality(
             wanted.qos,
@@ -329,11 +346,12 @@ class QosKind(Kind[QosModel]):
             wanted.limits,
         )
         try:
-            accounting.set_quality(quality, gone)
+            with database.writing:
+                database.accounting.set_quality(quality, gone)
         except Refused as error:
             raise Refusal(
                 f"slurmdbd does not take the quality of service {wanted.qos}: {error.words}"
             ) from error
 
-    def _accounting(self, wanted: QosModel) -> Accounting:
-        return Accounting(transport(wanted.controller, self._home.data), "")
+    def _database(self, wanted: QosModel) -> _Database:
+        return _database(self._home, wanted.controller)

@@ -126,7 +126,7 @@ def test_a_limit_holds_a_job_and_its_account_stays_until_the_job_has_ended(
         wait_for_job(world, first, JobState.CANCELLED)
     for _ in range(2):
         eventually(lambda: _is_deleted(accounting, name, "root"), bool)
-        accounting.delete_account(name)
+        accounting.delete_accounts([name])
     assert not [key for key in accounting.associations() if key[0] == name]
 
 

@@ -7,7 +7,8 @@ Many associations are written by one `sacctmgr load`: of 22.05 it adds what is n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from tidepool.clients.slurm.client import ENVIRONMENT
@@ -67,7 +68,8 @@ class Quality:
 class Accounting:
     """slurmdbd, through the commands of a machine of ``cluster``. Every call raises `SlurmError`.
 
-    Accounts and qualities of service are all clusters', which share the database; associations are a cluster's own.
+    Accounts and qualities of service are all clusters', which share the database; associations are a cluster's own. One
+    change at a time: of changes side by side slurmdbd 22.05 dies in a deadlock of MariaDB's, and may not start again.
     """
 
     def __init__(self, transport: Transport, cluster: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -77,8 +79,6 @@ class Accounting:
 
     def associations(self) -> Mapping[tuple[str, str], Association]:
         """Return all associations of the cluster but those of partitions, by account and user (empty: the account's own)."""
-        mine = f"cluster={self._cluster}"
-        defaults = dict(self._show("user", ["User", "DefaultAccount"], _pair, "withassoc", mine))
         limits = _columns(slurm_limits.ASSOCIATION)
         columns = ["Account", "User", "Partition", "ParentName", "Share", "QOS", "DefaultQOS", *limits]
 
@@ -92,17 +92,20 @@ class Accounting:
             default: str,
             *values: str,
         ) -> tuple[str, Association]:
-            is_default = defaults.get(user) == account
             # `parent` shares those of its parent.
             number = int(shares) if shares.isdecimal() else 0
             found = _limits(limits, values)
-            return partition, Association(
-                account, user, parent, number, found, _words(qos), default, is_default=is_default
-            )
+            return partition, Association(account, user, parent, number, found, _words(qos), default)
 
-        # Without those limits that an account above has, which would be shown as if they were its own.
-        records = self._show("association", columns, read, mine, "WOPLimits")
-        return {association.key: association for partition, association in records if not partition}
+        mine = f"cluster={self._cluster}"
+        with ThreadPoolExecutor(1) as beside:
+            defaults = beside.submit(self._show, "user", ["DefaultAccount", "User"], _pair, "withassoc", mine)
+            # Without those limits that an account above has, which would be shown as if they were its own.
+            records = self._show("association", columns, read, mine, "WOPLimits")
+        there = {association.key: association for partition, association in records if not partition}
+        for key in there.keys() & set(defaults.result()):
+            there[key] = replace(there[key], is_default=True)
+        return there
 
     def qualities(self) -> Mapping[str, Quality]:
         """Return all qualities of service, by name."""
@@ -155,13 +158,13 @@ class Accounting:
             ["modify", "account", "where", f"name={account}", f"cluster={self._cluster}", "set", *settings]
         )
 
-    def delete_account(self, account: str) -> None:
-        """Have no such account in this cluster; accounts and users below it go with it.
+    def delete_accounts(self, accounts: Iterable[str]) -> None:
+        """Have none of these accounts in this cluster; accounts and users below them go with them.
 
         Raises:
-            Refused: jobs of it run.
+            Refused: jobs of one of them run.
         """
-        self._do(["delete", "account", "where", f"name={account}", f"cluster={self._cluster}"])
+        self._do(["delete", "account", "where", f"name={','.join(accounts)}", f"cluster={self._cluster}"])
 
     def delete_users(self, account: str, users: Iterable[str]) -> None:
         """Have none of these users in an account.
