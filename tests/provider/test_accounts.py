@@ -141,7 +141,7 @@ def test_who_may_use_an_account_is_who_it_names(slurmdbd: Slurmdbd, there: Accou
     id, state = created(slurmdbd.account, account=name, users=users)
     assert drift(slurmdbd.account, id, state) == {}
     there.set_associations([Association(name, "eve"), Association(name, "ada", shares=5)])
-    there.delete_users(name, ["grace"])
+    there.delete_users([(name, "grace")], there.associations())
     found = drift(slurmdbd.account, id, state)
     assert found == {"users": {"ada": {"shares": 5}, "eve": {}}}
     slurmdbd.account.update(id, {**state, **found}, state)
@@ -197,7 +197,7 @@ def test_an_account_with_users_that_nobody_here_made_stays(
     there.set_associations([Association(name, "eve")])
     with pytest.raises(Exception, match=f"the account {name} cannot go: below it are eve"):
         slurmdbd.account.delete(id, state)
-    there.delete_users(name, ["eve"])
+    there.delete_users([(name, "eve")], there.associations())
     for _ in range(2):
         slurmdbd.account.delete(id, state)
     assert (name, "") not in there.associations()

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidepool.clients.slurm.accounting import Accounting, Quality
+from tidepool.clients.slurm.accounting import Accounting, Key, Quality
 from tidepool.clients.slurm.accounting import Association as Entry
 from tidepool.clients.slurm.contract import ControllerDown, DatabaseDown, Refused, SlurmError
 from tidepool.clients.transport import TimedOut, Unreachable
@@ -30,7 +30,6 @@ from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
 from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
-Key = tuple[str, str]
 _FRESH_S: Final = 5.0
 #: Then nothing can be seen, and what cannot be seen is not gone.
 _UNSEEN: Final = (ControllerDown, DatabaseDown, TimedOut, Unreachable)
@@ -97,12 +96,14 @@ class _Database:
         for each in writes:
             if each.all_gone:
                 _must_be_alone(each, leaving, there)
-        entries = (entry for each in writes for entry in each.entries)
+        written = {entry.key: entry for each in writes for entry in each.entries}
         # Accounts before their users; a parent was written when whoever is below it is asked for.
-        self.accounting.set_associations(sorted(entries, key=lambda each: (each.user != "", each.key)), there)
-        for each in writes:
-            if not each.all_gone and (gone := [user for user in each.gone if (each.account, user) in there]):
-                self.accounting.delete_users(each.account, gone)
+        ordered = sorted(written.values(), key=lambda each: (each.user != "", each.key))
+        self.accounting.set_associations(ordered, there)
+        # Also of accounts that go: one that is somebody's default would stay.
+        self.accounting.delete_users(
+            [(each.account, user) for each in writes for user in each.gone], {**there, **written}
+        )
         if leaving:
             self.accounting.delete_accounts(sorted(leaving))
 

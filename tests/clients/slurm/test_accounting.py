@@ -80,6 +80,19 @@ def test_qualities_of_service_of_an_account_are_taken_away(accounting: Accountin
         assert (there.qos, there.default_qos) == (qos, default)
 
 
+def test_users_go_by_one_command_where_it_takes_no_others_away(accounting: Accounting, name: str) -> None:
+    accounts, users = [f"{name}.{each}" for each in "abc"], ["ada", "grace"]
+    all_of_them = [(account, user) for account in accounts for user in users]
+    accounting.set_associations([*map(Association, accounts), *(Association(*key) for key in all_of_them)])
+    crossed = [(accounts[0], "ada"), (accounts[1], "grace")]
+    for gone in crossed, [key for key in all_of_them if key not in crossed]:
+        accounting.delete_users(gone, accounting.associations())
+        left = accounting.associations().keys()
+        assert not left & set(gone)
+    assert left >= {(account, "") for account in accounts}
+    assert not left & set(all_of_them)
+
+
 def test_a_quality_of_service_is_made_changed_and_deleted(accounting: Accounting, name: str) -> None:
     limits = {"GraceTime": "30", "MaxTRESPerUser": "cpu=5,mem=3M", "Priority": "10", "UsageFactor": "0.5"}
     wanted = Quality(name, "for the night", ("normal",), "requeue", ("DenyOnLimit", "NoDecay"), limits)
@@ -120,7 +133,7 @@ def test_a_limit_holds_a_job_and_its_account_stays_until_the_job_has_ended(
         ((who, limit, use),) = holding(waits.reason, name, "root", waits.qos, slurm.limits())
         assert (str(who), limit, use) == (f"the account {name}", ("GrpTRES", "cpu"), Use("1", "1"))
         with pytest.raises(Refused, match=r"(?i)job"):
-            accounting.delete_users(name, ["root"])
+            accounting.delete_users([(name, "root")], accounting.associations())
         for job in (first, second):
             slurm.cancel(job)
         wait_for_job(world, first, JobState.CANCELLED)
@@ -144,7 +157,7 @@ def test_without_slurmdbd_nothing_is_there_to_be_taken_for_gone(
 
 def _is_deleted(accounting: Accounting, account: str, user: str) -> bool:
     try:
-        accounting.delete_users(account, [user])
+        accounting.delete_users([(account, user)], accounting.associations())
     except Refused:
         return False  # slurmdbd hears of a job's end a moment later
     return True

@@ -6,7 +6,7 @@ Many associations are written by one `sacctmgr load`: of 22.05 it adds what is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
@@ -28,6 +28,8 @@ TIMEOUT_S: Final = 60.0
 _DONE_ALREADY: Final = ("Nothing new added", "Nothing deleted", "Nothing modified", "already exists")
 
 _Record = TypeVar("_Record")
+#: An association by its account and its user, who is empty for the account itself.
+Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Association:
     is_default: bool = False
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> Key:
         return self.account, self.user
 
 
@@ -77,7 +79,7 @@ class Accounting:
 
     # Looking
 
-    def associations(self) -> Mapping[tuple[str, str], Association]:
+    def associations(self) -> Mapping[Key, Association]:
         """Return all associations of the cluster but those of partitions, by account and user (empty: the account's own)."""
         limits = _columns(slurm_limits.ASSOCIATION)
         columns = ["Account", "User", "Partition", "ParentName", "Share", "QOS", "DefaultQOS", *limits]
@@ -120,7 +122,7 @@ class Accounting:
     # Changing
 
     def set_associations(
-        self, wanted: Iterable[Association], there: Mapping[tuple[str, str], Association] = FrozenDict()
+        self, wanted: Iterable[Association], there: Mapping[Key, Association] = FrozenDict()
     ) -> None:
         """Have all of these. Parents are there, or among them and before.
 
@@ -159,21 +161,32 @@ class Accounting:
         )
 
     def delete_accounts(self, accounts: Iterable[str]) -> None:
-        """Have none of these accounts in this cluster; accounts and users below them go with them.
+        """Have none of these accounts in this cluster, whose users are gone already; accounts below them go with them.
 
         Raises:
-            Refused: jobs of one of them run.
+            Refused: one of them has jobs, or users: it may be the default of one.
         """
         self._do(["delete", "account", "where", f"name={','.join(accounts)}", f"cluster={self._cluster}"])
 
-    def delete_users(self, account: str, users: Iterable[str]) -> None:
-        """Have none of these users in an account.
+    def delete_users(self, gone: Collection[Key], there: Collection[Key]) -> None:
+        """Have none of these users in these accounts; ``there`` are all associations (`associations`).
 
         Raises:
-            Refused: jobs of one of them run there.
+            Refused: jobs of one of them run there; those before it may be gone.
         """
-        where = [f"name={','.join(users)}", f"account={account}", f"cluster={self._cluster}"]
-        self._do(["delete", "user", "where", *where])
+        gone = [key for key in gone if key in there]
+        accounts, users = {account for account, _ in gone}, {user for _, user in gone}
+        # By one command, where it takes no others away.
+        alike = {key for key in there if key[0] in accounts and key[1] in users} == set(gone)
+        for some in [accounts] if alike else [{account} for account in sorted(accounts)]:
+            names = sorted({user for account, user in gone if account in some})
+            where = [
+                f"name={','.join(names)}",
+                f"account={','.join(sorted(some))}",
+                f"cluster={self._cluster}",
+            ]
+            if names:
+                self._do(["delete", "user", "where", *where])
 
     def set_quality(self, wanted: Quality, gone: Mapping[str, str] = FrozenDict()) -> None:
         """Have a quality of service with these settings; ``gone`` are limits that are to be taken away."""
