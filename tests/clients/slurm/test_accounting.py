@@ -80,17 +80,34 @@ def test_qualities_of_service_of_an_account_are_taken_away(accounting: Accountin
         assert (there.qos, there.default_qos) == (qos, default)
 
 
-def test_users_go_by_one_command_where_it_takes_no_others_away(accounting: Accounting, name: str) -> None:
-    accounts, users = [f"{name}.{each}" for each in "abc"], ["ada", "grace"]
-    all_of_them = [(account, user) for account in accounts for user in users]
-    accounting.set_associations([*map(Association, accounts), *(Association(*key) for key in all_of_them)])
-    crossed = [(accounts[0], "ada"), (accounts[1], "grace")]
-    for gone in crossed, [key for key in all_of_them if key not in crossed]:
+def test_users_leave_some_of_their_accounts_or_all(accounting: Accounting, name: str) -> None:
+    accounts = [f"{name}.{each}" for each in "abc"]
+    ada, grace, eve = users = [f"{each}.{name}" for each in ("ada", "grace", "eve")]
+    accounting.set_associations(
+        [
+            *map(Association, accounts),
+            *(
+                Association(account, user, is_default=account == accounts[1])
+                for user in users
+                for account in accounts
+            ),
+        ]
+    )
+
+    def left_after(*gone: tuple[str, str]) -> dict[tuple[str, str], bool]:
         accounting.delete_users(gone, accounting.associations())
-        left = accounting.associations().keys()
-        assert not left & set(gone)
-    assert left >= {(account, "") for account in accounts}
-    assert not left & set(all_of_them)
+        there = accounting.associations()
+        return {key: each.is_default for key, each in there.items() if key[0] in accounts and key[1]}
+
+    # Their default, another one, and all.
+    left = left_after((accounts[1], ada), (accounts[0], grace), *((account, eve) for account in accounts))
+    assert left == {
+        (accounts[0], ada): True,
+        (accounts[2], ada): False,
+        (accounts[1], grace): True,
+        (accounts[2], grace): False,
+    }
+    assert left_after(*left, (accounts[0], "nobody")) == {}
 
 
 def test_a_quality_of_service_is_made_changed_and_deleted(accounting: Accounting, name: str) -> None:

@@ -7,6 +7,7 @@ Many associations are written by one `sacctmgr load`: of 22.05 it adds what is n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
@@ -168,24 +169,38 @@ class Accounting:
         """
         self._do(["delete", "account", "where", f"name={','.join(accounts)}", f"cluster={self._cluster}"])
 
-    def delete_users(self, gone: Collection[Key], there: Collection[Key]) -> None:
-        """Have none of these users in these accounts; ``there`` are all associations (`associations`).
+    def delete_users(self, gone: Collection[Key], there: Mapping[Key, Association]) -> None:
+        """Have none of these users in these accounts; ``there`` is what `associations` gives.
+
+        Whose default account goes has another one of theirs for it.
 
         Raises:
             Refused: jobs of one of them run there; those before it may be gone.
         """
-        gone = [key for key in gone if key in there]
+        gone = {key for key in gone if key in there}
+        left = sorted(there.keys() - gone)
+        defaults = {user: account for (account, user), each in there.items() if user and each.is_default}
+        for user in sorted({user for account, user in gone if defaults.get(user) == account}):
+            if other := next((account for account, of in left if of == user), None):
+                where = ["where", f"name={user}", f"cluster={self._cluster}"]
+                self._do(["modify", "user", *where, "set", f"DefaultAccount={other}"])
+                defaults[user] = other
+        # slurmdbd of 22.05 refuses a default account behind one that is none, in one request.
+        last = {(account, user) for account, user in gone if defaults.get(user) == account}
+        for some in gone - last, last:
+            self._delete_some(some, there.keys() - (gone - last if some is last else set()))
+
+    def _delete_some(self, gone: AbstractSet[Key], there: AbstractSet[Key]) -> None:
+        """Delete users from accounts, by one command where that takes no others away, else by one for each account."""
         accounts, users = {account for account, _ in gone}, {user for _, user in gone}
-        # By one command, where it takes no others away.
-        alike = {key for key in there if key[0] in accounts and key[1] in users} == set(gone)
-        for some in [accounts] if alike else [{account} for account in sorted(accounts)]:
-            names = sorted({user for account, user in gone if account in some})
-            where = [
-                f"name={','.join(names)}",
-                f"account={','.join(sorted(some))}",
-                f"cluster={self._cluster}",
-            ]
-            if names:
+        alike = {key for key in there if key[0] in accounts and key[1] in users} == gone
+        for of in [accounts] if alike else [{account} for account in sorted(accounts)]:
+            if names := sorted({user for account, user in gone if account in of}):
+                where = [
+                    f"name={','.join(names)}",
+                    f"account={','.join(sorted(of))}",
+                    f"cluster={self._cluster}",
+                ]
                 self._do(["delete", "user", "where", *where])
 
     def set_quality(self, wanted: Quality, gone: Mapping[str, str] = FrozenDict()) -> None:
