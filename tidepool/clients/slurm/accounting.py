@@ -28,6 +28,9 @@ TIMEOUT_S: Final = 60.0
 #: sacctmgr's words, with which it ends with 1 where all is as it was asked to be.
 _DONE_ALREADY: Final = ("Nothing new added", "Nothing deleted", "Nothing modified", "already exists")
 
+#: So many changes are quicker by a command each.
+_FEW: Final = 2
+
 _Record = TypeVar("_Record")
 #: An association by its account and its user, who is empty for the account itself.
 Key = tuple[str, str]
@@ -54,6 +57,16 @@ class Association:
     @property
     def key(self) -> Key:
         return self.account, self.user
+
+    def differs(self, there: Association) -> bool:
+        """Return whether it has to be written where ``there`` is; of an account that is not known, for its description."""
+        here = (self.shares, dict(self.limits), self.is_default and not there.is_default)
+        return not self.user or here != (there.shares, dict(there.limits), False)
+
+    def moves(self, there: Association) -> bool:
+        """Return whether it is an account of another parent, or of other qualities of service."""
+        here = (self.parent or ROOT_ACCOUNT, set(self.qos), self.default_qos)
+        return not self.user and here != (there.parent, set(there.qos), there.default_qos)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,33 +146,40 @@ class Accounting:
         Raises:
             Refused: one of them cannot be; those before it may be there.
         """
-        wanted = list(wanted)
-        for each in wanted:
-            known = there.get(each.key)
-            if known is not None and not each.user and known.parent != (each.parent or ROOT_ACCOUNT):
-                self._modify(each.account, f"parent={each.parent or ROOT_ACCOUNT}")
+        new = [each for each in wanted if each.key not in there]
+        changed = [each for each in wanted if each.key in there and each.differs(there[each.key])]
+        # `load` leaves parents and qualities of service alone of what is there, and takes longer than one command.
+        apart = [each for each in changed if each.moves(there[each.key])]
+        rest = [each for each in changed if each not in apart]
+        if not new and len(rest) <= _FEW and not any(each.is_default for each in rest):
+            apart, rest = changed, []
+        self._load([*new, *rest], there)
+        for each in apart:
+            self._modify(each, there[each.key])
+
+    def _load(self, entries: Iterable[Association], there: Mapping[Key, Association]) -> None:
         lines = [f"Cluster - {_quoted(self._cluster)}"]
         below = ""
-        for each in wanted:
+        for each in entries:
             over = each.account if each.user else each.parent or ROOT_ACCOUNT
             if over != below:
                 lines.append(f"Parent - {_quoted(over)}")
                 below = over
             lines.append(_line(each, there.get(each.key)))
-        if wanted:
+        if len(lines) > 1:
             self._do(["load", "/dev/stdin"], stdin="\n".join([*lines, ""]))
-        for each in wanted:
-            known = there.get(each.key)
-            # Of what is there already, `load` leaves these alone.
-            if known is not None and (set(known.qos), known.default_qos) != (set(each.qos), each.default_qos):
-                self._modify(
-                    each.account, f"qos={','.join(each.qos)}", f"defaultqos={each.default_qos or -1}"
-                )
 
-    def _modify(self, account: str, *settings: str) -> None:
-        self._do(
-            ["modify", "account", "where", f"name={account}", f"cluster={self._cluster}", "set", *settings]
-        )
+    def _modify(self, each: Association, there: Association) -> None:
+        settings = _settings(each, there)
+        if each.user:
+            where = ["user", "where", f"name={each.user}", f"account={each.account}"]
+        else:
+            where = ["account", "where", f"name={each.account}"]
+            settings |= {"QOS": ",".join(each.qos), "DefaultQOS": each.default_qos or "-1"}
+            if there.parent != (each.parent or ROOT_ACCOUNT):
+                settings["Parent"] = each.parent or ROOT_ACCOUNT
+        words = [one_line(f"{key}={value}", key) for key, value in settings.items()]
+        self._do(["modify", *where, f"cluster={self._cluster}", "set", *words])
 
     def delete_accounts(self, accounts: Iterable[str]) -> None:
         """Have none of these accounts in this cluster, whose users are gone already; accounts below them go with them.
@@ -272,19 +292,23 @@ def _cleared(table: Table, gone: Mapping[str, str]) -> dict[str, str]:
     return {name: slurm_limits.cleared(table[name.lower()], value) for name, value in gone.items()}
 
 
-def _line(each: Association, there: Association | None) -> str:
-    """Return an entry of the file that `sacctmgr load` reads."""
-    settings: dict[str, str] = {}
-    if not each.user:
-        text = each.description or each.account
-        settings |= {"Description": _quoted(text), "Organization": _quoted(each.account)}
-    elif each.is_default:
-        settings["DefaultAccount"] = each.account  # else it is the first that they are in
+def _settings(each: Association, there: Association | None) -> dict[str, str]:
+    """Return what is to be set of an association, but for names of qualities of service and of accounts."""
+    settings: dict[str, str] = {} if each.user else {"Description": each.description or each.account}
     settings["Fairshare"] = str(each.shares)
     if there is not None:
         gone = {name: value for name, value in there.limits.items() if name not in each.limits}
         settings |= _cleared(slurm_limits.ASSOCIATION, gone)
-    settings |= each.limits
+    return settings | dict(each.limits)
+
+
+def _line(each: Association, there: Association | None) -> str:
+    """Return an entry of the file that `sacctmgr load` reads."""
+    settings = _settings(each, there)
+    if not each.user:
+        settings |= {"Description": _quoted(settings["Description"]), "Organization": _quoted(each.account)}
+    elif each.is_default:
+        settings["DefaultAccount"] = each.account  # else it is the first that they are in
     if each.qos:
         settings["QOS"] = _quoted(",".join(each.qos))
     if each.default_qos:
