@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from tidepool import resources
 from tidepool.cluster import addresses, hostlist
+from tidepool.cluster.accounts import Account, Qos
 from tidepool.cluster.controller_programs import absent_state
 from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.part import Network
@@ -68,6 +69,8 @@ class ClusterKeys(TypedDict, total=False):
     kubernetes: Kubernetes | None
     infrastructures: Mapping[str, Mapping[str, Any]]
     partitions: Sequence[Partition]
+    accounts: Sequence[Account]
+    qos: Sequence[Qos]
     limits: Limits
     scaling: Scaling
     process_tracking: Literal["linuxproc", "cgroup"]
