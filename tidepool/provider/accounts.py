@@ -66,14 +66,14 @@ class _Database:
                 self._until_s = time.monotonic() + _FRESH_S
             return self._seen
 
-    def _forget(self) -> None:
+    def _expire(self) -> None:
         with self._reading:
             self._until_s = 0.0
 
     def _write(self, writes: Sequence[_Write]) -> Sequence[Exception | None]:
         with self.writing:
             if any(each.all_gone for each in writes):
-                self._forget()  # what came below an account just now would go with it
+                self._expire()  # what came below an account just now would go with it
             there = self.read()
             try:
                 self._write_all(writes, there)
@@ -82,7 +82,7 @@ class _Database:
                 # Those behind one that cannot be are not written: each by itself, so that they are, and that one is told of.
                 return [self._write_one(each, there) for each in writes]
             finally:
-                self._forget()
+                self._expire()
 
     def _write_one(self, write: _Write, there: Mapping[Key, Entry]) -> Exception | None:
         try:
