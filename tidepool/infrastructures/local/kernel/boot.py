@@ -38,7 +38,6 @@ def boot(
         BootFailed: a step failed; says which and why.
         TimedOut: the deadline passed.
     """
-    ordinary = cgroups
     for folder in (place.root, place.upper, place.work):
         folder.mkdir(parents=True, exist_ok=True)
     os.chmod(place.folder, 0o700)
@@ -51,7 +50,6 @@ def boot(
     end_all(cgroups, place.cgroup, known.lifeline)
     if spec.containers:
         place.containers.mkdir(exist_ok=True)
-        cgroups = cgroups.for_containers()
     cgroups.create(place.cgroup, Limits(spec.cpus, spec.memory_mib))
     cgroups.create(place.inner_cgroup, Limits())
     register_address(network, spec.address, (spec.name, *spec.aliases))
@@ -68,8 +66,7 @@ def boot(
                 hosts=str(network.hosts),
                 cable=cable(first.lifeline, switch, spec, prefix_length),
                 host_settings=tuple(path for path in HOST_SETTINGS if Path(path).exists()),
-                cgroups=ordinary.mounts(),
-                container_cgroups=cgroups.mounts(),
+                cgroups=cgroups.mounts(),
                 home_group=cgroups.home,
                 containers=str(place.containers) if spec.containers else "",
             )

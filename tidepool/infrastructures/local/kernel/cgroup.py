@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 
 from tidepool.infrastructures.local.kernel.errors import TimedOut
 
-#: What a machine's limits need. Version 2 has the freezer built in.
+#: What a machine's limits need; with others it confines its jobs and containers. Version 2 has the freezer built in.
 NEEDED: Final = ("cpu", "memory", "freezer")
 
 
@@ -40,10 +40,6 @@ class Cgroups(ABC):
     @abstractmethod
     def folder_of(self, group: str) -> Path:
         """Return the group's folder in the hierarchy that can freeze it, where all of its processes are."""
-
-    @abstractmethod
-    def for_containers(self) -> Cgroups:
-        """The same, with all controllers that there are: for machines that run containers."""
 
     @abstractmethod
     def create(self, group: str, limits: Limits) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -34,8 +34,7 @@ _SYSTEMD: Final = "none,name=systemd"
 class CgroupsV1(Cgroups):
     """``folders`` are the hierarchies by controller, ``options`` what they are mounted with; ``also`` are those that a machine's processes join besides.
 
-    The latter are systemd's: else a machine would be stopped together with the service that made it. ``spare`` are the
-    controllers that only machines need which run containers, and ``containers`` says that this is for those.
+    The latter are systemd's: else a machine would be stopped together with the service that made it.
     """
 
     freezer: ClassVar = ("freezer.state", "THAWED")
@@ -43,8 +42,6 @@ class CgroupsV1(Cgroups):
     folders: Mapping[str, Path]
     options: Mapping[Path, str]
     also: tuple[Path, ...] = ()
-    spare: Mapping[str, Path] = field(default_factory=dict)
-    containers: bool = False
 
     @property
     def home(self) -> str:
@@ -53,15 +50,11 @@ class CgroupsV1(Cgroups):
     def folder_of(self, group: str) -> Path:
         return self.folders["freezer"] / group
 
-    def for_containers(self) -> CgroupsV1:
-        return replace(self, folders={**self.folders, **self.spare}, spare={}, containers=True)
-
     def create(self, group: str, limits: Limits) -> None:
         for folder in self._all(group):
             make_group(folder)
-        if self.containers:
-            self._open_processors(group)
-            self._close_disks(group)
+        self._open_processors(group)
+        self._close_disks(group)
         quota = -1 if limits.cpus is None else max(1000, round(limits.cpus * _PERIOD_US))
         cpu, memory = self.folders["cpu"] / group, self.folders["memory"] / group
         hierarchy = memory / "memory.use_hierarchy"
@@ -92,15 +85,9 @@ class CgroupsV1(Cgroups):
     def mounts(self) -> tuple[tuple[str, str, str], ...]:
         # By this one slurmd tells which version there is.
         systemd = tuple(("systemd", "cgroup", _SYSTEMD) for folder in self.also if folder.name == "systemd")
-        if self.containers:  # who runs them looks for each controller under its own name
-            named = tuple((name, "cgroup", self.options[folder]) for name, folder in self.folders.items())
-            return (*named, *systemd)
-        together: dict[Path, list[str]] = {}
-        for controller, folder in self.folders.items():
-            together.setdefault(folder, []).append(controller)
-        # A hierarchy can only be mounted with all of its controllers: /sys/fs/cgroup/cpu,cpuacct.
-        mounts = [(names[0], "cgroup", self.options[folder]) for folder, names in together.items()]
-        return (*mounts, *systemd)
+        # slurmd and the kubelet look for each controller under its own name.
+        named = tuple((name, "cgroup", self.options[folder]) for name, folder in self.folders.items())
+        return (*named, *systemd)
 
     def memory_kills(self, group: str) -> int:
         folder = self.folders["memory"] / group
@@ -109,7 +96,7 @@ class CgroupsV1(Cgroups):
         return sum(int(dict(line.split() for line in text.splitlines())["oom_kill"]) for text in texts)
 
     def remove(self, group: str) -> None:
-        for hierarchy in dict.fromkeys((*self._hierarchies(), *self.spare.values())):
+        for hierarchy in self._hierarchies():
             remove_group(hierarchy, group)
 
     def _open_processors(self, group: str) -> None:
@@ -135,7 +122,8 @@ class CgroupsV1(Cgroups):
         return tuple(hierarchy / group for hierarchy in self._hierarchies())
 
 
-_CONTAINERS_NEED: Final = ("cpuset", "io", "pids", "hugetlb")
+#: With them jobs and containers are confined.
+_MORE_V2: Final = ("cpuset", "io", "pids", "hugetlb")
 #: A group that hands controllers down has no processes of its own.
 _HOME: Final = "machine"
 
@@ -148,15 +136,10 @@ class CgroupsV2(Cgroups):
 
     folder: Path
     controllers: tuple[str, ...] = ("cpu", "memory")
-    home: str = ""
+    home: str = _HOME
 
     def folder_of(self, group: str) -> Path:
         return self.folder / group
-
-    def for_containers(self) -> CgroupsV2:
-        there = set(read_file(self.folder / "cgroup.controllers").split())
-        more = tuple(name for name in _CONTAINERS_NEED if name in there)
-        return replace(self, controllers=(*self.controllers, *more), home=_HOME)
 
     def create(self, group: str, limits: Limits) -> None:
         inner = self.folder / group
@@ -212,7 +195,6 @@ _CONTROLLERS: Final = frozenset(
         "rdma",
     )
 )
-_SPARE: Final = _CONTROLLERS - set(NEEDED)
 _NEEDED_V2: Final = tuple(controller for controller in NEEDED if controller != "freezer")
 
 
@@ -226,19 +208,18 @@ def choose(mountinfo: Path = Path("/proc/self/mountinfo")) -> Cgroups:
     if reasons := lacking(found):
         raise LocalError("\n".join(f"{what}: {remedy}" for what, remedy in reasons))
     if _has_v1(found):
-        folders = {name: _folder(found, name) for name in NEEDED}
         also = tuple(each.folder for each in found if each.version == 2 or "name=systemd" in each.controllers)
+        folders = {name: _folder(found, name) for name in NEEDED}
+        for each in found:
+            if not each.is_read_only:
+                folders |= dict.fromkeys(
+                    sorted((each.controllers & _CONTROLLERS) - folders.keys()), each.folder
+                )
         options = {each.folder: ",".join(sorted(each.controllers & _CONTROLLERS)) for each in found}
-        spare = {
-            name: each.folder
-            for each in found
-            for name in sorted(each.controllers & _SPARE)
-            if not each.is_read_only
-        }
-        return CgroupsV1(
-            folders, options, tuple(folder for folder in also if os.access(folder, os.W_OK)), spare
-        )
-    return CgroupsV2(next(each.folder for each in found if each.version == 2))
+        return CgroupsV1(folders, options, tuple(folder for folder in also if os.access(folder, os.W_OK)))
+    unified = next(each.folder for each in found if each.version == 2)
+    there = read_file(unified / "cgroup.controllers").split()
+    return CgroupsV2(unified, (*_NEEDED_V2, *(name for name in _MORE_V2 if name in there)))
 
 
 def lacking(found: Sequence[Hierarchy]) -> list[tuple[str, str]]:

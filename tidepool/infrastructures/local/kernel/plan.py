@@ -115,8 +115,6 @@ class Surroundings:
     host_settings: tuple[str, ...] = HOST_SETTINGS
     #: The control groups that it sees below /sys/fs/cgroup: folder ("" is that one itself), type, options.
     cgroups: tuple[tuple[str, str, str], ...] = ()
-    #: Those that a role sees which runs containers.
-    container_cgroups: tuple[tuple[str, str, str], ...] = ()
     #: Where below its group its own processes go, so that it can hand controllers down; "" where they need not.
     home_group: str = ""
     #: The folder for its containers; "" where it runs none.
@@ -141,7 +139,7 @@ def machine_steps(spec: MachineSpec, host: Surroundings) -> Iterator[Step]:
     yield "root", host.root
     yield from _kernel_file_systems(host.host_settings)
     yield ("cgroups",)
-    yield from _cgroup_file_systems(host.container_cgroups if spec.containers else host.cgroups)
+    yield from _cgroup_file_systems(host.cgroups)
     if host.home_group:
         yield "group", f"{_cgroup_folder('')}/{host.home_group}"
         yield "hand-down", _cgroup_folder("")
@@ -183,9 +181,8 @@ def _role_steps(spec: MachineSpec, host: Surroundings) -> Iterator[Step]:
         runs_containers = role == spec.containers
         kept = {*spec.capabilities, *(CONTAINERS_NEED if runs_containers else ())}
         dropped = sum(1 << number for name, number in DROPPED.items() if name not in kept)
-        seen = host.container_cgroups if spec.containers else host.cgroups
-        groups = [f"{_cgroup_folder(name)}/{role}" for name, _, _ in seen]
-        leaf = "services" if any(type == "cgroup2" for _, type, _ in seen) else ""
+        groups = [f"{_cgroup_folder(name)}/{role}" for name, _, _ in host.cgroups]
+        leaf = "services" if any(type == "cgroup2" for _, type, _ in host.cgroups) else ""
         steps = encode(_namespace_steps(spec, host, role))
         yield "role", role, f"{ROLES}/{role}", dropped, leaf, len(groups), *groups, steps
 
@@ -199,10 +196,9 @@ def _namespace_steps(spec: MachineSpec, host: Surroundings, role: str) -> Iterat
         if mount.role not in ("", role):
             yield "hide", mount.target
     yield from _processes(host.host_settings)
-    cgroups = host.container_cgroups if runs_containers else host.cgroups
-    if not any(name for name, _, _ in cgroups):  # version 2 is not mounted over itself
+    if not any(name for name, _, _ in host.cgroups):  # version 2 is not mounted over itself
         yield "mount", "tmpfs", _cgroup_folder(""), "tmpfs", closed, "mode=0755,size=64k"
-    yield from _cgroup_file_systems(cgroups)
+    yield from _cgroup_file_systems(host.cgroups)
     if not runs_containers:
         return
     yield "mount", "/proc/sys/net", "/proc/sys/net", "none", _BIND, ""  # of the machine's own network
