@@ -84,7 +84,7 @@ def gres_conf(spec: ClusterSpec) -> str:
 
 def cgroup_conf(spec: ClusterSpec) -> str:
     """The text of cgroup.conf."""
-    if spec.process_tracking == "cgroup":
+    if spec.confines_jobs:
         why = "Machines need not run systemd, and v1 and v2 are both met in the field."
         settings: dict[str, Value] = {
             "CgroupPlugin": "autodetect",
@@ -96,7 +96,7 @@ def cgroup_conf(spec: ClusterSpec) -> str:
     else:
         why = "Machines confine themselves, and slurmd leaves cgroups alone."
         settings = {"CgroupPlugin": plugin_without_cgroups(spec.slurm_version)}
-    own = dict(spec.cgroup_conf) if spec.process_tracking == "cgroup" else {}
+    own = dict(spec.cgroup_conf) if spec.confines_jobs else {}
     settings = {key: _taken(own, key, value) for key, value in settings.items()}
     settings |= {key: own[key] for key in sorted(own, key=str.lower)}
     written = [setting(CGROUP_CONF, "cgroup.conf", spec.slurm_version, k, v) for k, v in settings.items()]
@@ -247,13 +247,13 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
             "bf_interval=1,bf_resolution=1,default_queue_depth=1000",
         },
     )
-    tracked = spec.process_tracking == "cgroup"
+    tracked = spec.confines_jobs
     yield (
         "How jobs are followed and confined.",
         {
             "ProctrackType": "proctrack/cgroup" if tracked else "proctrack/linuxproc",
             "TaskPlugin": "task/cgroup,task/affinity" if tracked else "task/none",
-            "JobAcctGatherType": "jobacct_gather/cgroup" if tracked else "jobacct_gather/none",
+            "JobAcctGatherType": "jobacct_gather/linux",
         },
     )
     if spec.topology == "tree" and fleets_and_pools(spec):

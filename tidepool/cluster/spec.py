@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -47,6 +47,9 @@ from tidepool.cluster.roles import ROLES, Role
 from tidepool.cluster.scaling import Scaling
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot, slots
+
+#: Infrastructures whose machines can make control groups, by which slurmd confines jobs.
+CONFINING: Final = frozenset({"local"})
 
 InfrastructureName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")]
 """The registry knows which there are (`tidepool.infrastructures.registry`): packages bring others."""
@@ -302,10 +305,11 @@ class ClusterSpec(Part):
     )
     limits: Limits = Field(default=Limits(), description="What the scaler never goes beyond.")
     scaling: Scaling = Field(default=Scaling(), description="How the scaler works.")
-    process_tracking: Literal["linuxproc", "cgroup"] = Field(
-        default="linuxproc",
-        description="How slurmd follows and confines the processes of a job. `cgroup` needs machines whose cgroups are "
-        "delegated to them; `linuxproc` needs nothing, but loses what leaves its session.",
+    process_tracking: Literal["linuxproc", "cgroup"] | None = Field(
+        default=None,
+        description="How slurmd follows the processes of a job. With `cgroup` a job holds to its processors, its memory and "
+        "its devices; it needs machines that make control groups, and is the default where all nodes are such: on "
+        f"{', '.join(sorted(CONFINING))}. `linuxproc` needs nothing, confines nothing, and loses what leaves its session.",
     )
     topology: Literal["flat", "tree"] = Field(
         default="flat",
@@ -371,6 +375,13 @@ class ClusterSpec(Part):
 
     def fleet_image(self, fleet: Fleet, infrastructure: Infrastructure) -> str:
         return infrastructure.image or fleet.image or self.image
+
+    @property
+    def confines_jobs(self) -> bool:
+        """Return whether slurmd follows jobs by control groups."""
+        if self.process_tracking is not None:
+            return self.process_tracking == "cgroup"
+        return {entry.name for fleet in self.fleets for entry in fleet.infrastructures} <= CONFINING
 
     @property
     def infrastructure_names(self) -> tuple[InfrastructureName, ...]:
