@@ -84,7 +84,8 @@ def node_boot(
     # -b: with the host's boot time Slurm would take a machine for one that it has known for long.
     asks = ("/usr/sbin/slurmd", "-D", "-b", "--conf-server", ",".join(controllers))
     tells = () if is_named else ("-Z", "--conf", _conf(shape))
-    slurmd = Service("slurmd", (*asks, *tells), ready="tcp:6818")
+    # It reads what its jobs use in /proc/PID/io, which is theirs alone.
+    slurmd = Service("slurmd", (*asks, *tells), ready="tcp:6818", capabilities=("sys_ptrace",))
     return Boot(
         services=(MUNGED, slurmd, SSHD),
         files=keys.files,

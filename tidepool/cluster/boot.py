@@ -34,6 +34,8 @@ class Service:
     when that path exists in the machine; those after it wait as they do for its readiness.
     One with a ``role`` runs only while the machine has that role: while ``/var/lib/tidepool/roles/<role>`` exists there.
     The services of a role are an order of their own; they are stopped backwards, with all that they started.
+    ``capabilities`` are those that it has besides what all of the machine have (``sys_ptrace``), where an infrastructure
+    takes some away.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Service:
     begins: str = ""
     role: str = ""
     restart: Literal["always", "on-failure"] = "always"
+    capabilities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

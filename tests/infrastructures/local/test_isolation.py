@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.infrastructures.local.stacks import CIDR, Stack
-from tidepool.cluster.boot import File
+from tests.infrastructures.local.test_roles import take, until_states
+from tidepool.cluster.boot import File, Service
 from tidepool.infrastructures.local.kernel import NetworkSpec, create_network, wait_ready
 
 
@@ -88,6 +89,30 @@ def test_a_capability_that_was_asked_for_is_there(stack: Stack) -> None:
     stack.network()
     stack.create(replace(stack.spec(), capabilities=("sys_admin",)))
     assert stack.run("mount", "-t", "tmpfs", "none", "/tmp").code == 0
+
+
+def test_a_service_has_a_capability_that_nobody_else_has(stack: Stack) -> None:
+    stack.network()
+    says = ("/bin/sh", "-ec", "grep CapEff /proc/self/status >/run/$NAME; exec sleep 1000")
+    own = Service(
+        "own", says, environment=(("NAME", "own"),), ready="path:/run/own", capabilities=("sys_ptrace",)
+    )
+    other = replace(
+        own, name="other", environment=(("NAME", "other"),), ready="path:/run/other", capabilities=()
+    )
+    in_role = replace(
+        own, name="in-role", environment=(("NAME", "in-role"),), ready="path:/run/in-role", role="work"
+    )
+    stack.create(replace(stack.spec(), services=(own, other, in_role)))
+    wait_ready(stack.data, stack.name, "cpu-1", 20)
+    take(stack, "work")
+    until_states(stack, **{"in-role": "up"})
+
+    def has(name: str) -> bool:
+        return bool(int(stack.run("cat", f"/run/{name}").stdout.split()[1], 16) >> 19 & 1)
+
+    assert (has("own"), has("other"), has("in-role")) == (True, False, True)
+    assert "Permission denied" in stack.run("ls", "-l", "/proc/1/fd/").stderr
 
 
 def test_the_first_process_is_not_reached_from_within(stack: Stack) -> None:

@@ -76,7 +76,11 @@ def load_boot(path: Path) -> Boot[str]:
     kept: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
     services = []
     for each in kept["services"]:
-        lists = {"argv": tuple(each["argv"]), "environment": tuple(map(tuple, each["environment"]))}
+        lists = {
+            "argv": tuple(each["argv"]),
+            "environment": tuple(map(tuple, each["environment"])),
+            "capabilities": tuple(each.get("capabilities", ())),
+        }
         services.append(Service(**each | lists))
     return Boot(
         services=tuple(services),

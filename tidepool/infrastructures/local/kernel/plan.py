@@ -17,7 +17,7 @@ a netstring (``5:mount,1:/,``):
     group PATH                                  goes into one of those that it sees; made where it is not there
     hand-down PATH                              that group's controllers to those below it (version 2)
     role NAME MARKER DROPPED LEAF GROUPC GROUP... PLAN
-    service NAME ROLE USER ONCE ON_FAILURE BEGINS_PATH READY_KIND READY_VALUE READY_MS STOP_MS ARGC ARG... ENVC NAME=VALUE...
+    service NAME ROLE USER CAPABILITIES ONCE ON_FAILURE BEGINS_PATH READY_KIND READY_VALUE READY_MS STOP_MS ARGC ARG... ENVC NAME=VALUE...
     drop CAPABILITY                             by its number; for all that runs in the machine
     confine CAPABILITY                          for services without a role, and commands that enter
     end
@@ -163,6 +163,7 @@ def machine_steps(spec: MachineSpec, host: Surroundings) -> Iterator[Step]:
     for service in spec.services:
         yield _service_step(service)
     kept = {*spec.capabilities, *_first_process_needs(spec)}
+    kept.update(name for service in spec.services for name in service.capabilities)
     for name, number in DROPPED.items():
         if name not in kept:
             yield "drop", number
@@ -291,6 +292,7 @@ def _service_step(service: Service) -> Step:
         service.name,
         service.role,
         service.user,
+        sum(1 << DROPPED[name] for name in service.capabilities if name in DROPPED),
         int(service.once),
         int(service.restart == "on-failure"),
         service.begins.removeprefix("path:"),

@@ -109,11 +109,11 @@ pid_t fork_into(struct role *role) {
 }
 
 /* In that child: the rest of the namespaces, the groups, the capabilities. */
-void settle_in(struct role *role) {
+void settle_in(struct role *role, unsigned long long besides) {
     for (char **group = role->groups; *group; group++) join_group(*group, role->leaf);
     if (setns(role->first_fd, CLONE_NEWNS | CLONE_NEWCGROUP) || chdir("/"))
         fail("role %s: cannot enter its namespaces: %m", role->name);
-    keep_capabilities(~role->dropped, 0);
+    keep_capabilities(~role->dropped | besides, 0);
 }
 
 /* Its services begin anew, in their order. */

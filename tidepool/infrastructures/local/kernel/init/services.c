@@ -42,6 +42,7 @@ void step_service(void) {
     service->role = role_named(field());
     service->state = service->role ? OFF : WAITING;
     service->user = strdup(field());
+    service->capabilities = number();
     service->once = number();
     service->on_failure = number();
     service->begins_path = strdup(field());
@@ -105,8 +106,8 @@ static void run_service(struct service *service) {
     sigprocmask(SIG_SETMASK, &none, NULL);
     setsid();
     dup2(STDERR_FILENO, STDOUT_FILENO);
-    if (service->role) settle_in(service->role);
-    else if (confined) keep_capabilities(~confined, 0);
+    if (service->role) settle_in(service->role, service->capabilities);
+    else if (confined) keep_capabilities(~confined | service->capabilities, 0);
     if (find_user(service->user, &user)) {
         say("%s: the image has no user %s", service->name, service->user);
         _exit(127);

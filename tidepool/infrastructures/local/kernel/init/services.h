@@ -32,6 +32,7 @@ struct service {
     char **argv, **environment;
     struct role *role; /* NULL: it always runs */
     long ready_timeout_ms, stop_timeout_ms;
+    unsigned long long capabilities; /* that it has besides what others have */
     int once, on_failure; /* a command; started again only when it failed */
     enum state state;
     pid_t pid;
@@ -62,4 +63,4 @@ long long advance_role(struct role *role, long long now);
 int open_role(struct role *role);
 void role_ended(pid_t pid);
 pid_t fork_into(struct role *role);
-void settle_in(struct role *role);
+void settle_in(struct role *role, unsigned long long besides);
