@@ -66,7 +66,7 @@ SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000,sched_interval
 default_queue_depth=1000
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/linux
 MailProg=/bin/true
 SlurmUser=slurm
 StateSaveLocation=/var/spool/slurmctld
@@ -179,6 +179,25 @@ def test_a_person_s_options_override_and_those_that_tidepool_needs_stay() -> Non
     assert text.count("SlurmdTimeout=") == 1
     own = text.partition("# From slurm_conf of the spec.\n")[2].partition("\n\n")[0].splitlines()
     assert own[:3] == ["DebugFlags=NodeFeatures,Power", "DisableRootJobs=yes", "KillWait=5"]
+
+
+@pytest.mark.parametrize(
+    ("places", "said", "confined"),
+    [
+        (["local"], {}, True),
+        (["local", "kubernetes"], {}, False),
+        (["local"], {"process_tracking": "linuxproc"}, False),
+        (["libvirt"], {"process_tracking": "cgroup"}, True),
+    ],
+)
+def test_jobs_are_confined_where_all_nodes_can(
+    places: list[str], said: dict[str, Any], confined: bool
+) -> None:
+    entries = [{"name": each} for each in places]
+    fleets = [{**spec_mapping()["fleets"][0], "infrastructures": entries}]
+    written = settings_of(slurm_conf(spec_of(fleets=fleets, partitions=[{"name": "main"}], **said)))
+    assert (written["ProctrackType"] == "proctrack/cgroup") is confined
+    assert (written["TaskPlugin"] == "task/cgroup,task/affinity") is confined
 
 
 def test_options_of_cgroup_conf_count_with_cgroups_only() -> None:
