@@ -37,19 +37,12 @@ def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_a_job_that_takes_more_memory_than_its_node_has_is_killed_in_its_node_only(cluster: Cluster) -> None:
     other = cluster.submit("sleep 2", memory_mib=50, more=("--nodelist=cpu-2",))
     job = cluster.submit(_HOG, memory_mib=200, more=("--nodelist=cpu-1",), output="hog.out")
-    ended = cluster.until_job(
-        job, JobState.FAILED, JobState.OUT_OF_MEMORY, JobState.COMPLETED, JobState.NODE_FAIL
-    )
-    assert ended.state in (JobState.FAILED, JobState.OUT_OF_MEMORY)
+    cluster.until_job(job, JobState.OUT_OF_MEMORY)
     assert "never" not in cluster.on("login-1", "cat", "/home/researcher/hog.out").stdout
     cluster.until_job(other, JobState.COMPLETED)
+    # It was its job's limit that it met, and no machine's.
     kills = {m.name: m.memory_kills for m in kernel.list_machines(cluster.data, cluster.stack)}
-    assert kills["cpu-1"] >= 1
-    assert {name: count for name, count in kills.items() if name != "cpu-1"} == {
-        "ctl": 0,
-        "login-1": 0,
-        "cpu-2": 0,
-    }
+    assert set(kills.values()) == {0}
     until(lambda: cluster.idle() == ["cpu-1", "cpu-2"] or None, "both nodes are idle again")
 
 
