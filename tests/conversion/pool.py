@@ -218,7 +218,7 @@ def running_pool(data: Path, folder: Path, machines: int = 2) -> Iterator[Pool]:
     try:
         create_network(data, NetworkSpec("pool", "net", CIDR))
         create_machine(data, _control_plane(made, tools.folder, folder))
-        _make_slurm(made)
+        _make_slurm(made, folder / "home")
         _wait_for_api(made)
         for slot in spec.pools[0].slots()[:machines]:
             create_machine(data, machine_spec(made, slot.node_name, str(slot.address), folder / "home"))
@@ -325,10 +325,10 @@ def _random_key() -> str:
     return base64.b64encode(secrets.token_bytes(32)).decode()
 
 
-def _make_slurm(pool: Pool) -> None:
+def _make_slurm(pool: Pool, home: Path) -> None:
     assert isinstance(pool.keys.munge, str)
     data, stack = pool.stack.data, pool.stack.name
-    controller = golden.munged(pool.keys.munge) + golden.slurmctld()
+    controller = golden.munged(pool.keys.munge) + golden.slurmctld() + golden.home(str(home))
     address = str(pool.spec.own_addresses.controller)
     create_machine(data, golden.machine(stack, str(pool.stack.image), "ctl", address, controller))
     for file, text in reversed(list(configuration(pool.spec).items())):

@@ -34,6 +34,7 @@ PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 #: What the roles install; what that needs comes along.
 PACKAGES = (
     "chrony",
+    "libnss-extrausers",
     "mariadb-client-core",
     "mariadb-server-core",
     "munge",

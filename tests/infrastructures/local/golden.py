@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidepool.cluster.boot import File, Folder, Mount, Service
+from tidepool.cluster.user_files import FOLDER, user_files
 from tidepool.infrastructures.local.kernel import MachineSpec
 
 PEOPLE = ("root", "researcher")
@@ -101,8 +102,10 @@ def slurmd(shape: str) -> Parts:
 
 def home(volume: str) -> Parts:
     """People's homes, which are in a folder that the machines share."""
-    folder = Folder("/home/researcher", "0700", "researcher", "researcher")
-    return Parts(folders=(folder,), mounts=(Mount(volume, "/home", read_only=False),))
+    folder = Folder("/home/researcher", "0700", "2000", "2000")
+    known = user_files({"researcher": {"uid": 2000}}, {})
+    files = tuple(File(f"{FOLDER}/{name}", text) for name, text in known.items())
+    return Parts(files=files, folders=(folder,), mounts=(Mount(volume, "/home", read_only=False),))
 
 
 def slurmdbd() -> Parts:

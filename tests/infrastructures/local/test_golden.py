@@ -78,7 +78,7 @@ def _kinds(home: Path, key: str, public_key: str) -> dict[str, Parts]:
     munged, sshd = golden.munged(key), golden.sshd(public_key)
     return {
         "dbd": munged + golden.slurmdbd(),
-        "ctl": munged + golden.slurmctld() + sshd,
+        "ctl": munged + golden.slurmctld() + sshd + golden.home(str(home)),
         "login": munged + sshd + golden.home(str(home)),
         "cpu": munged + golden.slurmd("Feature=cpu") + sshd + golden.home(str(home)),
     }
