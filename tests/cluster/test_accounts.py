@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -15,9 +15,12 @@ from tidepool.cluster.slurm_limits import ASSOCIATION, QOS, canonical, cleared, 
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
 
+#: Users are no matter here.
+_DIRECTORY: Final = {"directory": {"system": True}}
+
 
 def _spec(**keys: Any) -> dict[str, Any]:
-    return {**spec_mapping(), "controller": {"accounting": {}}, **keys}
+    return {**spec_mapping(), "controller": {"accounting": {}}, **_DIRECTORY, **keys}
 
 
 def _read(**keys: Any) -> ClusterSpec:

@@ -12,12 +12,12 @@ from tidepool.cluster import slurm_limits
 from tidepool.cluster.frozen import FrozenDict, frozen
 from tidepool.cluster.part import Part, Whole, read_name
 from tidepool.cluster.slurm_limits import Table
+from tidepool.cluster.users import UserName
 
 #: Slurm's own account, which is above all others.
 ROOT_ACCOUNT: Final = "root"
 
 _ACCOUNT: Final = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,62}")
-_USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _WORDS: Final = re.compile(r"[^\x00-\x1f|\"'\\]{1,255}")
 
 
@@ -27,16 +27,6 @@ def account_name(name: str) -> str:
         raise ValueError("an account's name is small letters, digits, '_', '.' or '-', at most 63")
     if name == ROOT_ACCOUNT:
         raise ValueError("root is Slurm's own account, above all others; leave it out, or take another name")
-    return name
-
-
-def _user_name(name: str) -> str:
-    if not _USER.fullmatch(name):
-        raise ValueError(
-            "a user's name is a small letter or '_', then small letters, digits, '_' or '-', at most 32"
-        )
-    if name == "root":
-        raise ValueError("root is in Slurm's own account; leave it out")
     return name
 
 
@@ -66,7 +56,6 @@ def _limits(table: Table) -> Callable[[Any], Any]:
     return read
 
 
-UserName = Annotated[str, AfterValidator(_user_name)]
 QosName = Annotated[str, AfterValidator(_qos_name)]
 Limits = Annotated[dict[str, str], BeforeValidator(_limits(slurm_limits.ASSOCIATION)), AfterValidator(frozen)]
 QosLimits = Annotated[dict[str, str], BeforeValidator(_limits(slurm_limits.QOS)), AfterValidator(frozen)]

@@ -22,6 +22,8 @@ class Mistake:
 
     def __str__(self) -> str:
         shown = repr(self.value) if isinstance(self.value, str) else str(self.value)
+        if "PRIVATE KEY" in shown:
+            shown = "(not shown)"  # whoever wrote it to the wrong place has it in no log besides
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
         return (
             f"{self.path}: {self.message}" if self.value is None else f"{self.path} = {shown}: {self.message}"

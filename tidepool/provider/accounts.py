@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tidepool.clients.slurm import Slurm
 from tidepool.clients.slurm.accounting import Accounting, Key, Quality
 from tidepool.clients.slurm.accounting import Association as Entry
 from tidepool.clients.slurm.contract import ControllerDown, DatabaseDown, Refused, SlurmError
-from tidepool.clients.transport import TimedOut, Unreachable
+from tidepool.clients.slurm.limits import Limited, exceeded
+from tidepool.clients.transport import TimedOut, Transport, Unreachable
 from tidepool.cluster.accounts import ROOT_ACCOUNT
+from tidepool.cluster.failures import Note
 from tidepool.infrastructures.connection import transport
 from tidepool.provider.machines import connection_mistakes
 from tidepool.provider.together import Together
@@ -51,12 +54,15 @@ class _Database:
     ``writing`` is held by whoever writes by that connection.
     """
 
-    def __init__(self, accounting: Accounting, writing: threading.Lock) -> None:
-        self.accounting, self.writing = accounting, writing
+    def __init__(self, way: Transport, cluster: str, writing: threading.Lock) -> None:
+        self.accounting, self.writing = Accounting(way, cluster), writing
         self.write: Together[_Write, None] = Together(self._write)
         self._reading = threading.Lock()
         self._seen: Mapping[Key, Entry] = {}
         self._until_s = 0.0
+        self._way = way
+        self._used: Mapping[Key, Limited] = {}
+        self._used_until_s = 0.0
 
     def read(self) -> Mapping[Key, Entry]:
         """Return what is there, as of a few seconds ago: a refresh of a thousand sees one moment."""
@@ -65,6 +71,18 @@ class _Database:
                 self._seen = self.accounting.associations()
                 self._until_s = time.monotonic() + _FRESH_S
             return self._seen
+
+    def in_use(self) -> Mapping[Key, Limited]:
+        """Return what is used of limits, as of a few seconds ago; nothing where Slurm cannot be asked."""
+        with self._reading:
+            if time.monotonic() >= self._used_until_s:
+                try:
+                    found = Slurm(self._way).limits()
+                except _UNSEEN:
+                    found = ()
+                self._used = {(each.account, each.user): each for each in found if not each.qos}
+                self._used_until_s = time.monotonic() + _FRESH_S
+            return self._used
 
     def _expire(self) -> None:
         with self._reading:
@@ -133,9 +151,8 @@ def _database(home: Home, connection: Mapping[str, Any], cluster: str = "") -> _
     way = json.dumps([str(home.data), dict(connection)], sort_keys=True)
     with _lock:
         if (way, cluster) not in _databases:
-            accounting = Accounting(transport(connection, home.data), cluster)
             writing = _writing.setdefault(way, threading.Lock())
-            _databases[way, cluster] = _Database(accounting, writing)
+            _databases[way, cluster] = _Database(transport(connection, home.data), cluster, writing)
         return _databases[way, cluster]
 
 
@@ -230,6 +247,15 @@ class AccountKind(Kind[AccountModel]):
         self._write(wanted)
         return Made(f"{wanted.cluster}/{wanted.account}")
 
+    def refuse_update(self, old: AccountModel, wanted: AccountModel) -> Iterator[Note]:
+        before, after = _limits_of(old), _limits_of(wanted)
+        changed = {user: limits for user, limits in after.items() if limits != before.get(user, {})}
+        there = self._database(wanted).in_use() if changed else {}
+        for user, limits in changed.items():
+            if known := there.get((wanted.account, user)):
+                for words in exceeded(limits, known):
+                    yield Note(f"{words}: what runs goes on, and nothing begins until it is below")
+
     def update(self, id: str, old: AccountModel, wanted: AccountModel, task: Task) -> Mapping[str, Plain]:
         self._write(wanted, gone=tuple(sorted({*(old.users or {})} - {*(wanted.users or {})})))
         return {}
@@ -287,6 +313,14 @@ def _account(wanted: AccountModel) -> Entry:
         default_qos=wanted.default_qos,
         description=wanted.description,
     )
+
+
+def _limits_of(account: AccountModel) -> dict[str, Mapping[str, str]]:
+    """The limits of an account (user: empty) and of its users."""
+    return {
+        "": account.limits,
+        **{user: each.get("limits", {}) for user, each in (account.users or {}).items()},
+    }
 
 
 def _settings(there: Entry, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ _CLASSES: Final = {
     "tidepool:slurm:Configuration": ("tidepool.provider.configuration", "ConfigurationKind"),
     "tidepool:slurm:Slots": ("tidepool.provider.slots", "SlotsKind"),
     "tidepool:slurm:Node": ("tidepool.provider.node", "NodeKind"),
+    "tidepool:slurm:Users": ("tidepool.provider.users", "UsersKind"),
 }
 #: Of clusters with pools or accounts, and of machines of several infrastructures: no other cluster waits for what they import.
 _LATER: Final = {

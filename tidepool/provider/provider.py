@@ -242,7 +242,8 @@ class TidepoolProvider(Provider):
         outputs = dict(kind.foreseen(inputs))
         old, found = _typed(kind, state), read(kind.resource.model, inputs)
         if not found.has_unknowns:
-            kind.refuse_update(old, found.value)
+            for note in kind.refuse_update(old, found.value) or ():
+                self._log.warn(request.urn, note.text)
         if request.preview:
             outputs |= {each.wire: UNKNOWN for each in declared if each.remade}
         else:

@@ -24,3 +24,4 @@ from tidepool.resources.declarations import Slots as Slots
 from tidepool.resources.declarations import SshAccess as SshAccess
 from tidepool.resources.declarations import SshKey as SshKey
 from tidepool.resources.declarations import SshMachine as SshMachine
+from tidepool.resources.users import Users as Users

@@ -148,8 +148,9 @@ class Kind(ABC, Generic[T]):
             Unfinished: it was made, and is not yet what it should be.
         """
 
-    def refuse_update(self, old: T, wanted: T) -> None:
-        """Raise what speaks against an update; asked in previews, too."""
+    def refuse_update(self, old: T, wanted: T) -> Iterable[Note] | None:
+        """Raise what speaks against an update, and note what a person should read of it; asked in previews, too."""
+        return None
 
     def update(self, id: str, old: T, wanted: T, task: Task) -> Mapping[str, Plain]:
         """Change it in place; gives the outputs beside the inputs, where they are others than `foreseen`."""

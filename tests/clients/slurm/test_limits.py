@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidepool.clients.slurm.limits import Limited, Use, holding, limit_of, parse_limits
+from tidepool.clients.slurm.limits import Limited, Use, exceeded, holding, limit_of, parse_limits
 
 #: Of Slurm 22.05, shortened.
 WRITTEN = """\
@@ -72,3 +72,16 @@ def test_all_above_that_count_a_group_are_told_and_of_others_the_nearest() -> No
         "MaxTRESPerUser cpu 1 0 of the quality of service urgent"
     ]
     assert held("QOSMaxCpuPerUserLimit") == held("Priority") == []
+
+
+def test_limits_below_what_is_used_are_told_whether_there_was_one_or_not() -> None:
+    _, physics, optics, ada, _ = parse_limits(WRITTEN)
+    asked = {"GrpTRES": "cpu=1,gres/gpu=1,mem=300M", "GrpJobs": "1", "MaxTRESPerJob": "cpu=1"}
+    assert list(exceeded(asked, physics)) == [
+        "GrpTRES cpu=1 of the account physics is less than is used, 2",
+        "GrpJobs 1 of the account physics is less than is used, 2",
+    ]
+    assert list(exceeded({"GrpJobs": "1"}, optics)) == [
+        "GrpJobs 1 of the account optics is less than is used, 2"
+    ]
+    assert list(exceeded({"MaxJobs": "2"}, ada)) == []

@@ -116,4 +116,4 @@ def test_the_projects_own_stack_is_previewed_whole_with_the_plugin(tmp_path: Pat
     cluster = AtMoto.make(tmp_path, tmp_path / "store", "cloud", **described)
     cluster.write_spec()
     cluster.engine("stack init")
-    assert "+ 107 to create" in cluster.engine("preview", timeout_s=300)
+    assert "+ 108 to create" in cluster.engine("preview", timeout_s=300)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 #: A limit by its name, and of TRES by the resource's.
@@ -28,6 +28,8 @@ class Limited:
     user: str = ""
     parent: str = ""
     qos: str = ""
+    #: What is used, also where there is no limit.
+    used: Mapping[Key, str] = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
         if self.qos:
@@ -49,6 +51,8 @@ _NAMES: Final = {
     "MaxTRESPA": "MaxTRESPerAccount",
     "MaxTRESPU": "MaxTRESPerUser",
 }
+#: As slurmctld writes that there is no limit.
+_NONE: Final = "N"
 _FIELD: Final = re.compile(r"\b((?:Grp|Max|Min)[A-Za-z]+)=([^\s{}]+)")
 _USE: Final = re.compile(r"([^()]+?)(?:\(([^()]*)\))?")
 
@@ -63,22 +67,24 @@ def _records(text: str) -> Iterator[Limited]:
         kind, _, _ = line.partition("=")
         if kind not in ("ClusterName", "QOS"):
             continue
-        limits: dict[Key, Use] = {}
+        found: dict[Key, Use] = {}
         for name, written in _FIELD.findall(line):
             for key, use in _uses(_NAMES.get(name, name), written):
-                limits.setdefault(key, use)
+                found.setdefault(key, use)
+        limits = {key: use for key, use in found.items() if use.value != _NONE}
+        used = {key: use.used for key, use in found.items() if use.used}
         if kind == "QOS":
-            yield Limited(limits, qos=_field(line, "QOS"))
+            yield Limited(limits, qos=_field(line, "QOS"), used=used)
         else:
             account, user, parent = (_field(line, key) for key in ("Account", "UserName", "ParentAccount"))
-            yield Limited(limits, account, user, parent)
+            yield Limited(limits, account, user, parent, used=used)
 
 
 def _uses(name: str, written: str) -> Iterator[tuple[Key, Use]]:
     for part in written.split(","):
         resource, is_tres, value = part.rpartition("=")
         found = _USE.fullmatch(value)
-        if found and found[1] != "N":  # none
+        if found:
             yield (name, resource if is_tres else ""), Use(found[1], found[2] or "")
 
 
@@ -86,6 +92,17 @@ def _field(line: str, key: str) -> str:
     """Return a field without the number behind it."""
     found = re.search(rf"(?:^|\s){key}=([^\s(]*)", line)
     return found[1] if found else ""
+
+
+def exceeded(limits: Mapping[str, str], there: Limited) -> Iterator[str]:
+    """Yield in words which of ``limits``, as `tidepool.cluster.slurm_limits` has them, are less than is used now."""
+    for name, written in limits.items():
+        # Of memory, which the spec has in MiB, slurmctld writes the number alone.
+        for (_, resource), use in _uses(name, re.sub(r"(?<=[0-9])M\b", "", written)):
+            used = there.used.get((name, resource), "")
+            if use.value.isdecimal() and used.isdecimal() and int(used) > int(use.value):
+                what = f"{name} {resource}={use.value}" if resource else f"{name} {use.value}"
+                yield f"{what} of {there} is less than is used, {used}"
 
 
 _REASON: Final = re.compile(r"(Assoc|QOS)(Grp|Max|Min)(\w+?)(?:Limit)?")

@@ -23,6 +23,7 @@ from tidepool.cluster.boot import Mount, Service
 from tidepool.cluster.names import CONTROLLER_HOST
 from tidepool.cluster.roles import MUNGE_KEY
 from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.user_files import KEYS
 from tidepool.infrastructures import contract
 from tidepool.infrastructures.cloud_init import hosts_file
 from tidepool.infrastructures.contract import Boot, File, Infrastructure, MachineOrder, VolumeOrder
@@ -200,7 +201,7 @@ class Nomad:
         port = self.home.place.ssh_port
         # By its own settings alone: what the host lets in is the host's matter.
         settings = {
-            "AuthorizedKeysFile": f"{_ADMINISTRATOR} /etc/ssh/authorized_keys.d/%u",
+            "AuthorizedKeysFile": f"{_ADMINISTRATOR} /etc/ssh/authorized_keys.d/%u {KEYS}/%u",
             "PasswordAuthentication": "no",
             "KbdInteractiveAuthentication": "no",
             "PermitRootLogin": "prohibit-password",

@@ -99,7 +99,8 @@ def _key(wanted: SshHostModel) -> MachineKey:
 Run = Callable[[Play, Task, Path], str]
 
 #: Of a boot, what is the host's own affair: who logs in, and by what.
-_HOSTS_OWN: Final = ("/etc/ssh/", "/root/.ssh/")
+_HOSTS_OWN_SERVICES: Final = ("node-access", "sshd")
+_HOSTS_OWN: Final = ("/etc/pam.d/", "/etc/ssh/", "/root/.ssh/")
 
 
 class SshPlaybookKind(IdempotentKind[SshPlaybookModel]):
@@ -183,7 +184,7 @@ def _variables_of(parts: Boot[str]) -> Mapping[str, Any]:
                 "argv": list(service.argv),
             }
             for service in parts.services
-            if service.name != "sshd"  # it has one, or nobody would have come in
+            if service.name not in _HOSTS_OWN_SERVICES
         ],
         "tidepool_files": [
             {**_fields(file, *_PLACE), "src": f"{{{{ tidepool_files_folder }}}}/{at}"}

@@ -16,12 +16,11 @@ _USER: Final = r"^[a-z_][a-z0-9_-]{0,31}$"
 _SOURCE: Final = re.compile(
     r"/[^\s:]*|[A-Za-z0-9][A-Za-z0-9.-]*:/[^\s:]*|[^\s:/]+@[a-z0-9]+(:[^\s:/]+@[a-z0-9]+)*:/[^\s:]+"
 )
-#: What the golden images have, so that files of one machine are the same people's on another.
+#: What the golden images have, so that files of one machine are the same daemons' on another.
 _ACCOUNTS: Final = {
     "munge": {"uid": 980},
     "mysql": {"uid": 981, "home": "/var/lib/mysql"},
     "slurm": {"uid": 64030},
-    "researcher": {"uid": 2000, "home": "/home/researcher", "shell": "/bin/bash"},
 }
 
 
@@ -119,7 +118,7 @@ class SiteOptions(Part):
         default_factory=lambda: FrozenDict(
             {name: Account.model_validate(each) for name, each in _ACCOUNTS.items()}
         ),
-        description="Daemons and people, with their numbers; by default those of the golden images.",
+        description="Daemons with their numbers, by default those of the golden images; and people of the hosts' own.",
     )
     roles: tuple[Annotated[str, Field(pattern=r"^[a-z_]+$")], ...] = Field(
         default=("mpi",),
