@@ -25,9 +25,11 @@ class AccountTree(pulumi.ComponentResource):
     ) -> None:
         super().__init__("tidepool:components:AccountTree", name, None, controller.locations.options(opts))
         spec, connection = controller.spec, controller.connection
-        # A cluster is in the database once its slurmctld has told it of itself.
+        # A cluster is in the database once its slurmctld has told it of itself, and slurmctld knows users by their numbers.
         mine = pulumi.ResourceOptions(
-            parent=self, depends_on=[controller.configuration], deleted_with=controller.accounting_machine
+            parent=self,
+            depends_on=[controller.configuration, controller.users],
+            deleted_with=controller.accounting_machine,
         )
         qualities = [
             resources.Qos(

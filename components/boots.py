@@ -14,18 +14,8 @@ from tidepool.cluster.boot import Device, Folder, Service
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import MUNGE_KEY
 from tidepool.cluster.shape import Shape
+from tidepool.components.ssh_access import NODE_ACCESS, ONLY_ROOT, SSHD, login_access
 from tidepool.infrastructures.contract import Boot, File, Mount
-
-_HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
-#: One kind of host key, made at the machine's first boot: what `ssh-keygen -A` makes besides takes a second. The
-#: public one is written last, so a key that has none may be half of one.
-_SSHD: Final = f"""\
-if ! test -s {_HOST_KEY}.pub; then
-    rm -f {_HOST_KEY}
-    ssh-keygen -q -t ed25519 -N '' -C '' -f {_HOST_KEY}
-fi
-exec /usr/sbin/sshd -D -e -h {_HOST_KEY}
-"""
 
 #: Folders that each machine has in /run, which is empty at each boot.
 RUN_FOLDERS: Final = (Folder("/run/munge", owner="munge", group="munge"), Folder("/run/sshd"))
@@ -35,47 +25,37 @@ MUNGED: Final = Service(
     user="munge",
     ready="unix:/run/munge/munge.socket.2",
 )
-SSHD: Final = Service("sshd", ("/bin/sh", "-ec", _SSHD), ready="tcp:22")
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Keys by which the machines of a cluster know each other, and know whom to let in.
+    """Keys by which the machines of a cluster know each other, and know who administers them.
 
-    ``munge`` is the munge key in base64, and secret. ``ssh`` is a public key, one line; with it ``people``, users
-    of the image, log in.
+    ``munge`` is the munge key in base64, and secret. ``ssh`` is a public key, one line; with it root logs in.
     """
 
     munge: Input[str]
     ssh: Input[str]
-    people: tuple[str, ...] = ("root", "researcher")
 
     @property
     def files(self) -> tuple[File, ...]:
         """The keys, where munged and sshd look for them."""
-        return (self.munge_file, *self.people_files)
+        return (self.munge_file, self.root_file)
 
     @property
     def munge_file(self) -> File:
         return File(MUNGE_KEY, self.munge, "0400", "munge", "munge", is_base64=True)
 
     @property
-    def people_files(self) -> tuple[File, ...]:
-        """The files that let people in."""
-        return tuple(File(f"/etc/ssh/authorized_keys.d/{person}", self.ssh) for person in self.people)
-
-    @property
-    def homes(self) -> tuple[Folder, ...]:
-        """The folders of people in a /home that is a volume, and empty at first."""
-        return tuple(
-            Folder(f"/home/{person}", "0700", person, person) for person in self.people if person != "root"
-        )
+    def root_file(self) -> File:
+        """The file that lets root in."""
+        return File("/etc/ssh/authorized_keys.d/root", self.ssh)
 
 
 def node_boot(
     keys: Keys, *, home: Input[str], controllers: Sequence[str], shape: Shape, is_named: bool = False
 ) -> Boot:
-    """Run munged, slurmd and sshd.
+    """Run munged, slurmd, and sshd for who has a job there.
 
     slurmd has no files of its own: it asks ``controllers`` (host names, the first in charge) for them. It tells the
     shape of its slot; features are the slot's alone, so that they change without another boot. With ``is_named``,
@@ -87,7 +67,7 @@ def node_boot(
     # It reads what its jobs use in /proc/PID/io, which is theirs alone.
     slurmd = Service("slurmd", (*asks, *tells), ready="tcp:6818", capabilities=("sys_ptrace",))
     return Boot(
-        services=(MUNGED, slurmd, SSHD),
+        services=(MUNGED, slurmd, NODE_ACCESS, SSHD),
         files=keys.files,
         folders=RUN_FOLDERS,
         mounts=(Mount(home, "/home", read_only=False),),
@@ -164,10 +144,9 @@ def controller_boot(
     return Boot(
         # sshd first: whoever comes in to see why slurmctld does not start gets in.
         services=(MUNGED, SSHD, *slurmctld.services),
-        files=(*keys.files, *slurmctld.files, *_power_programs()),
+        files=(*keys.files, ONLY_ROOT, *slurmctld.files, *_power_programs()),
         folders=(
             *RUN_FOLDERS,
-            *keys.homes,
             *slurmctld.folders,
             Folder(controller_programs.SPOOL, "0700", "slurm", "slurm"),
         ),
@@ -218,12 +197,12 @@ def slurmctld_boot(
     )
 
 
-def login_boot(keys: Keys, *, home: Input[str]) -> Boot:
-    """Run munged and sshd, for Slurm's commands; ``home`` is the volume of /home."""
+def login_boot(keys: Keys, *, home: Input[str], cpus: float, memory_mib: int) -> Boot:
+    """Run munged and sshd, for Slurm's commands; ``home`` is the volume of /home. The rest is what a user can take."""
     return Boot(
         services=(MUNGED, SSHD),
-        files=keys.files,
-        folders=(*RUN_FOLDERS, *keys.homes),
+        files=(*keys.files, *login_access(cpus, memory_mib)),
+        folders=RUN_FOLDERS,
         mounts=(Mount(home, "/home", read_only=False),),
     )
 

@@ -64,7 +64,9 @@ class Cluster:
         state = DesiredState.at_first(desired) if isinstance(desired, ClusterSpec) else desired
         self._state, self._opts = state, opts
         self.spec = state.spec
-        self.controller = SlurmController(name, state.spec, scope=scope, folder=folder, opts=opts)
+        self.controller = SlurmController(
+            name, state.spec, known_users=state.users, scope=scope, folder=folder, opts=opts
+        )
         self.fleets = {
             fleet.name: ComputeFleet(
                 fleet.name,

@@ -32,8 +32,9 @@ from tidepool.cluster.roles import (
     ROUTES,
     Role,
 )
-from tidepool.components.boots import SSHD, Keys, node_boot
+from tidepool.components.boots import Keys, node_boot
 from tidepool.components.slurm_controller import SlurmController, known_part
+from tidepool.components.ssh_access import NODE_ACCESS, SSHD
 from tidepool.infrastructures.contract import Boot, File, MachineOrder
 
 #: What pods can be made of, once: a pool's machines reach no registry. A mark says that one came to its end.
@@ -70,13 +71,15 @@ def converged_boot(
     is as of `node_boot`, but for ``slurmctld``: that of the machine which runs it while it serves Slurm.
     """
     slurm = node_boot(keys, home=home, controllers=controllers, shape=pool.shape, is_named=is_named)
-    munged, *others = [replace(each, role="slurm") for each in slurm.services if each is not SSHD]
+    munged, *others = [
+        replace(each, role="slurm") for each in slurm.services if each not in (NODE_ACCESS, SSHD)
+    ]
     besides = slurmctld or Boot(())
     return replace(
         slurm,
         # slurmd asks a slurmctld for its files.
-        services=(SSHD, munged, *besides.services, *others, *_kubernetes(pool, stack)),
-        files=(*keys.people_files, *besides.files),
+        services=(NODE_ACCESS, SSHD, munged, *besides.services, *others, *_kubernetes(pool, stack)),
+        files=(keys.root_file, *besides.files),
         folders=(*slurm.folders, *besides.folders),
         mounts=(*slurm.mounts, *besides.mounts),
         containers="kubernetes",

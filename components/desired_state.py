@@ -27,6 +27,8 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_reading import SpecError, read_spec
+from tidepool.cluster.users import UserList
+from tidepool.components.user_directory import list_users, user_list
 
 _TRIES: Final = 40
 _PAUSE_S: Final = 0.05
@@ -34,6 +36,9 @@ _PAUSE_S: Final = 0.05
 HALF_WRITTEN: Final = "failed to load checkpoint"
 _SPEC: Final = "spec"
 _PLACEMENTS: Final = "places"
+_USERS: Final = "users"
+#: Of the configuration, a secret: by it an LDAP directory is asked.
+_LDAP_PASSWORD: Final = "ldapPassword"  # noqa: S105 (its name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,10 @@ class DesiredState:
     """By pool a hostlist of those that served Kubernetes when the stack was brought up last."""
     only: HostSet | None
     """The nodes that are registered, where an operation is limited to them; None for all."""
+    users: UserList
+    """Who may log in, by the spec and its directory."""
     outputs: Mapping[str, Any]
-    """Outputs for the stack to export: ``spec``, as the person wrote it who brought it up; ``places`` of fleets on several
+    """Outputs for the stack to export: ``users``, which another stack can take for its directory; ``spec``, as the person wrote it who brought it up; ``places`` of fleets on several
     infrastructures, by fleet and key a hostlist."""
 
     @classmethod
@@ -58,7 +65,7 @@ class DesiredState:
         """Return the state that a cluster is brought up in where nobody asks for more: ``min_nodes`` of each fleet."""
         nodes = {fleet.name: node_set(fleet) for fleet in spec.fleets}
         placements = _placements(spec, nodes, {fleet.name: {} for fleet in spec.fleets}, "fleets")
-        return cls(spec, nodes, placements, _roles(spec, {}, {}), {}, None, {})
+        return cls(spec, nodes, placements, _roles(spec, {}, {}), {}, None, list_users(spec), {})
 
 
 def desired_state(config: pulumi.Config, environment: Mapping[str, str]) -> DesiredState:
@@ -103,9 +110,20 @@ def desired_state(config: pulumi.Config, environment: Mapping[str, str]) -> Desi
         for name, of_fleet in _last_placements(spec, last, fleets).items()
     }
     placements = _placements(spec, nodes, known, "fleets" if by_scaler is None else PLACEMENTS_VARIABLE)
-    outputs = {**outputs, **_placement_outputs(spec, placements)}
+    users = _users(spec, config, last, by_scaler is not None)
+    outputs = {**outputs, **_placement_outputs(spec, placements), _USERS: users.to_json()}
     roles = _roles(spec, wish.kubernetes, serving)
-    return DesiredState(spec, nodes, placements, roles, serving, wish.only, outputs)
+    return DesiredState(spec, nodes, placements, roles, serving, wish.only, users, outputs)
+
+
+def _users(spec: ClusterSpec, config: pulumi.Config, last: Mapping[str, Any], by_scaler: bool) -> UserList:
+    """Return who may log in. The scaler asks no directory: who the last `up` found is who there is."""
+    with _refusing(f"{_USERS} of the stack's outputs"):
+        known = user_list(last[_USERS]) if _USERS in last else None
+    if by_scaler and known is not None:
+        return known
+    password = config.get(_LDAP_PASSWORD) if spec.directory is not None else None
+    return list_users(spec, known, password)
 
 
 def _last_placements(

@@ -30,8 +30,10 @@ from tidepool.cluster.slurm_conf import (
 )
 from tidepool.cluster.spec import ClusterSpec, Controller, Fleet, Limits, Partition
 from tidepool.cluster.spec_reading import SpecError, read_spec
+from tidepool.cluster.users import Directory, Group, User, UserList
 from tidepool.components.boots import Keys, accounting_boot, controller_boot, login_boot, slurmctld_boot
 from tidepool.components.locations import Locations, register_locations
+from tidepool.components.user_directory import list_users
 from tidepool.infrastructures.contract import Boot, Machine, MachineOrder, VolumeOrder
 
 #: The smallest network whose default subnets are /24, and into how many parts a smaller one falls.
@@ -69,6 +71,9 @@ class ClusterKeys(TypedDict, total=False):
     kubernetes: Kubernetes | None
     infrastructures: Mapping[str, Mapping[str, Any]]
     partitions: Sequence[Partition]
+    users: Sequence[User]
+    groups: Sequence[Group]
+    directory: Directory | None
     accounts: Sequence[Account]
     qos: Sequence[Qos]
     limits: Limits
@@ -130,7 +135,9 @@ def default_subnet(network: IPv4Network, fleet: str) -> IPv4Network:
 
 def _plain(value: Any) -> Any:
     """Return models as the mappings that a spec is read from, with the keys that were given."""
-    if isinstance(value, Fleet | ConvergedPool | Partition | Controller | Kubernetes | Limits | Scaling):
+    if isinstance(
+        value, Fleet | ConvergedPool | Partition | Controller | Kubernetes | Limits | Scaling | Directory
+    ):
         return value.model_dump(mode="json", exclude_unset=True)
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
@@ -155,10 +162,10 @@ class SlurmController(pulumi.ComponentResource):
     Args:
         name: the cluster's, where no ``spec`` says it.
         spec: the whole cluster, instead of ``keys``.
+        known_users: who may log in, where a directory was read already; by default whom the spec names or its directory has.
         locations: networks and images that are registered already, instead of ``scope`` and ``folder``.
         scope: sets the cluster's resources apart from those of other clusters in the same program.
         folder: where recipes of images and playbooks are looked for first; by default where the program runs.
-        people: users of the image who log in with the stack's SSH key.
         opts: Pulumi's.
         keys: those of a `ClusterSpec`; ``network`` must be among them, all others have defaults (`cluster_spec`).
     """
@@ -172,7 +179,7 @@ class SlurmController(pulumi.ComponentResource):
     logins: Mapping[str, Output[Mapping[str, Any]]]
     """How the login machines are reached, by name."""
     public_key: Output[str]
-    """The stack's SSH key, by which people log in; in OpenSSH's form."""
+    """The stack's SSH key, by which root logs in; in OpenSSH's form."""
     private_key: Output[str]
     """The same, secret."""
     keys: Keys
@@ -183,6 +190,8 @@ class SlurmController(pulumi.ComponentResource):
     """Host names that slurmd asks for its configuration, the first in charge."""
     pool_controllers: Mapping[str, Boot]
     """By its name, more of the boot of the pool's machine that runs slurmctld; empty where `ctl` is in charge."""
+    users: resources.Users
+    """Who may log in, on the volume of /home."""
     configuration: resources.Configuration
     """Slurm's files on all machines, on which slots and nodes depend."""
     accounting_machine: pulumi.Resource | None
@@ -197,10 +206,10 @@ class SlurmController(pulumi.ComponentResource):
         name: str,
         spec: ClusterSpec | None = None,
         *,
+        known_users: UserList | None = None,
         locations: Locations | None = None,
         scope: str = "",
         folder: Path | None = None,
-        people: tuple[str, ...] = ("root", "researcher"),
         opts: pulumi.ResourceOptions | None = None,
         **keys: Unpack[ClusterKeys],
     ) -> None:
@@ -219,7 +228,7 @@ class SlurmController(pulumi.ComponentResource):
         munge = resources.MungeKey(name, opts=self._mine)
         ssh = resources.SshKey(name, opts=self._mine)
         self.public_key, self.private_key = ssh.public_key, Output.secret(ssh.private_key)
-        self.keys = Keys(Output.secret(munge.key), self.public_key, people)
+        self.keys = Keys(Output.secret(munge.key), self.public_key)
         self.home = self._volume("home", retain=True)
 
         # A pool's machine has Slurm's files from where `ctl` has them: it is made when these are there already.
@@ -239,6 +248,15 @@ class SlurmController(pulumi.ComponentResource):
         self.hosts = (*self.pool_controllers, *controllers)
         self.connection = controllers[CONTROLLER_HOST].connection
         self.logins = {host: machine.connection for host, machine in logins.items()}
+        known = list_users(spec) if known_users is None else known_users
+        self.users = resources.Users(
+            name,
+            controller=self.connection,
+            logins=list(self.logins.values()),
+            users={each.name: each.to_inputs() for each in known.users},
+            groups={each.name: each.gid for each in known.groups},
+            opts=self._mine,
+        )
         configured = (*controllers.values(), *logins.values())
         self.configuration = resources.Configuration(
             name,
@@ -329,14 +347,16 @@ class SlurmController(pulumi.ComponentResource):
         spec = self.spec
         if not spec.controller.login_machines:
             return {}
-        boot = self._infrastructure.boot("login", login_boot(self.keys, home=self.home), self._mine)
+        shape, limits = spec.controller.shape, spec.controller.login_limits
+        cpus, memory_mib = limits.cpus or shape.cpus / 2, limits.memory_mib or shape.memory_mib // 2
+        boot = self._infrastructure.boot(
+            "login", login_boot(self.keys, home=self.home, cpus=cpus, memory_mib=memory_mib), self._mine
+        )
         hosts = {
             _LOGIN_HOST.format(number): spec.own_addresses.login(number)
             for number in range(1, spec.controller.login_machines + 1)
         }
-        return {
-            host: self._machine(host, address, spec.controller.shape, boot) for host, address in hosts.items()
-        }
+        return {host: self._machine(host, address, shape, boot) for host, address in hosts.items()}
 
     def _machine(
         self, host: str, address: IPv4Address, shape: Shape, boot: Input[str], wait_ready: bool = False

@@ -154,13 +154,24 @@ def test_without_its_host_key_nobody_is_spoken_to(there: Person) -> None:
         command_on(stack_of(there), {"kind": "pigeon"}, ["true"])
 
 
-def test_a_person_logs_in_as_themselves_with_the_stacks_own_key(there: Person) -> None:
+def test_a_user_is_root_who_became_them_or_comes_by_their_own_key(there: Person) -> None:
     there.engine.outputs = {**(there.engine.outputs or {}), "sshKey": "PRIVATE"}
-    result = there.runs("ssh", "controller", "--", "true")
+    su = there.folder / "bin" / "su"
+    su.write_text(f'#!/bin/sh\nprintf "%s|" "$@" >{there.folder}/su\n')
+    su.chmod(0o755)
+    result = there.runs("ssh", "controller", "--", "echo", "'a  b'")
     assert result.exit_code == 0, result.output
-    (said,) = (there.folder / "said").read_text().splitlines()
-    assert "-l researcher -- 10.99.0.2 true" in said
-    assert "IdentityFile=/proc/" in said
+    assert (there.folder / "su").read_text() == "--login|researcher|--command|echo 'a  b'|"
+    own = there.folder / "own"
+    own.touch()
+    assert there.runs("ssh", "-u", "ada", "-i", str(own), "controller", "--", "true").exit_code == 0
+    assert there.runs("ssh", "-u", "root", "controller", "--", "true").exit_code == 0
+    by_root, by_herself, as_root = (there.folder / "said").read_text().splitlines()
+    assert "-l root -- 10.99.0.2 su --login researcher" in by_root
+    assert "IdentityFile=/proc/" in by_root
+    assert f"IdentityFile={own}" in by_herself
+    assert "-l ada -- 10.99.0.2 true" in by_herself
+    assert "-l root -- 10.99.0.2 true" in as_root
 
 
 def test_a_person_logs_in_to_an_existing_host_as_who_is_let_in_there(there: Person) -> None:

@@ -95,7 +95,7 @@ def test_the_other_files_are_these_texts() -> None:
     assert body["cgroup.conf"][1:] == [
         "CgroupPlugin=autodetect",
         "IgnoreSystemd=yes",
-        "ConstrainCores=yes",
+        "ConstrainCores=no",
         "ConstrainRAMSpace=yes",
         "ConstrainDevices=yes",
     ]
@@ -182,22 +182,23 @@ def test_a_person_s_options_override_and_those_that_tidepool_needs_stay() -> Non
 
 
 @pytest.mark.parametrize(
-    ("places", "said", "confined"),
+    ("places", "said", "plugin"),
     [
-        (["local"], {}, True),
-        (["local", "kubernetes"], {}, False),
-        (["local"], {"process_tracking": "linuxproc"}, False),
-        (["libvirt"], {"process_tracking": "cgroup"}, True),
+        (["local"], {}, "task/cgroup"),
+        (["local", "kubernetes"], {}, "task/none"),
+        (["local"], {"process_tracking": "linuxproc"}, "task/none"),
+        (["libvirt"], {"process_tracking": "cgroup"}, "task/cgroup,task/affinity"),
+        (["libvirt", "local"], {"process_tracking": "cgroup"}, "task/cgroup"),
     ],
 )
-def test_jobs_are_confined_where_all_nodes_can(
-    places: list[str], said: dict[str, Any], confined: bool
+def test_jobs_are_confined_where_all_nodes_can_and_bound_where_nodes_have_processors_of_their_own(
+    places: list[str], said: dict[str, Any], plugin: str
 ) -> None:
     entries = [{"name": each} for each in places]
     fleets = [{**spec_mapping()["fleets"][0], "infrastructures": entries}]
     written = settings_of(slurm_conf(spec_of(fleets=fleets, partitions=[{"name": "main"}], **said)))
-    assert (written["ProctrackType"] == "proctrack/cgroup") is confined
-    assert (written["TaskPlugin"] == "task/cgroup,task/affinity") is confined
+    assert (written["ProctrackType"] == "proctrack/cgroup") is (plugin != "task/none")
+    assert written["TaskPlugin"] == plugin
 
 
 def test_options_of_cgroup_conf_count_with_cgroups_only() -> None:

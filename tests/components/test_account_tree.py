@@ -12,6 +12,7 @@ from tidepool.testing import Graph, register
 ACCOUNT, QOS = "tidepool:slurm:Account", "tidepool:slurm:Qos"
 TREE: dict[str, Any] = {
     "controller": {"accounting": {}},
+    "users": [{"name": "ada", "uid": 3001}, {"name": "grace", "uid": 3002}],
     "qos": [{"name": "urgent", "preempts": ["normal"], "limits": {"Priority": 100}}],
     # The child stands before its parent.
     "accounts": [

@@ -15,6 +15,7 @@ from tests.cluster.specs import POOL
 from tests.components.stack import answers
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec_reading import read_spec
+from tidepool.cluster.users import UserList
 from tidepool.components import (
     Cluster,
     ClusterSpec,
@@ -89,13 +90,16 @@ def test_a_stack_of_the_program_before_has_the_same_urns_and_outputs(name: str) 
     nodes = {fleet.name: HostSet("cpu-[1-3]" if fleet.name == "cpu" else "") for fleet in spec.fleets}
     first = DesiredState.at_first(spec)
     placements = {fleet: dict.fromkeys(of, "local") for fleet, of in nodes.items()}
-    desired = DesiredState(spec, nodes, placements, first.roles, {}, None, {"spec": SPECS[name]})
+    desired = DesiredState(spec, nodes, placements, first.roles, {}, None, UserList(), {"spec": SPECS[name]})
 
     def program() -> None:
         outputs.extend(Cluster(spec.name, desired, toolchain=Path("/toolchain")).outputs)
 
     graph = graph_of(program)
-    assert sorted(each.urn for each in graph.resources.values()) == RECORDED[name]["urns"]
+    urns = {each.urn for each in graph.resources.values()}
+    # Users are a resource since; before, they were the image's.
+    assert urns - {*RECORDED[name]["urns"]} == {urn for urn in urns if "tidepool:slurm:Users" in urn}
+    assert {*RECORDED[name]["urns"]} <= urns
     assert sorted(outputs) == RECORDED[name]["outputs"]
 
 

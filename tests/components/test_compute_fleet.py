@@ -99,7 +99,7 @@ def test_slots_are_all_that_the_fleet_may_have() -> None:
 def test_a_node_has_the_device_files_of_its_gres() -> None:
     boot = registered(spec_with())[f"{BOOT} gpu"].inputs
     assert boot["devices"] == [{"path": "/dev/nvidia0"}, {"path": "/dev/nvidia1"}]
-    assert [each["name"] for each in boot["services"]] == ["munged", "slurmd", "sshd"]
+    assert [each["name"] for each in boot["services"]] == ["munged", "slurmd", "node-access", "sshd"]
 
 
 @pytest.mark.parametrize(("controller", "asked"), [({}, "ctl"), ({"backup": True}, "ctl,ctlbackup")])

@@ -181,7 +181,7 @@ def test_files_are_told_in_base64_by_names_that_a_secret_may_have() -> None:
     files = _sync_await(container.files(Boot(services=(), files=keys.files)).future())
     assert files is not None
     assert files["etc.munge.munge.key"] == "bXVuZ2U="
-    assert base64.b64decode(files["etc.ssh.authorized_keys.d.researcher"]) == b"ssh-ed25519 PUBLIC"
+    assert base64.b64decode(files["etc.ssh.authorized_keys.d.root"]) == b"ssh-ed25519 PUBLIC"
 
 
 def test_a_secret_file_makes_all_of_them_secret() -> None:

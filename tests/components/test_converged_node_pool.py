@@ -137,7 +137,7 @@ def test_what_a_machine_is_given_with_a_role_is_secret_and_its_own_boot_holds_no
     by_role: dict[str, list[str]] = {}
     for service in boot.inputs["services"]:
         by_role.setdefault(service.get("role", ""), []).append(service["name"])
-    assert by_role[""] == ["sshd"]
+    assert by_role[""] == ["node-access", "sshd"]
     assert by_role["slurm"] == ["munged", "slurmd"]
     assert "kubelet" in by_role["kubernetes"]
     assert boot.inputs["containers"] == "kubernetes"
@@ -153,7 +153,7 @@ def test_the_machine_that_runs_slurmctld_boots_with_it_and_with_the_volumes_that
     }
     services = {each["name"]: each for each in special.inputs["services"]}
     names = [each["name"] for each in plain.inputs["services"]]
-    assert list(services) == [*names[:2], "slurmctld", *names[2:]]
+    assert list(services) == [*names[:3], "slurmctld", *names[3:]]
     for each in (services["slurmctld"], *(s for s in ctl.inputs["services"] if s["name"] == "slurmctld")):
         assert each["restart"] == "on-failure"
     assert services["slurmctld"]["role"] == "slurm"

@@ -24,11 +24,7 @@ BOOT, MACHINE, VOLUME = "tidepool:local:Boot", "tidepool:local:Machine", "tidepo
 CONFIGURATION = "tidepool:slurm:Configuration physics"
 MUNGE, SSH = "tidepool:keys:MungeKey physics", "tidepool:keys:SshKey physics"
 ALL = {"backup": True, "accounting": {}, "login_machines": 2}
-FILES_OF_KEYS = {
-    "/etc/munge/munge.key",
-    "/etc/ssh/authorized_keys.d/root",
-    "/etc/ssh/authorized_keys.d/researcher",
-}
+FILES_OF_KEYS = {"/etc/munge/munge.key", "/etc/ssh/authorized_keys.d/root"}
 
 
 def mine(graph: Graph) -> set[str]:
@@ -47,6 +43,7 @@ def test_a_small_cluster_is_a_controller_and_a_login_machine() -> None:
         f"{MACHINE} ctl",
         f"{MACHINE} login-1",
         CONFIGURATION,
+        "tidepool:slurm:Users physics",
     }
 
 
@@ -87,6 +84,7 @@ def test_urns_are_what_they_were() -> None:
         "tidepool:local:Machine::login-1",
         "tidepool:local:Machine::login-2",
         "tidepool:slurm:Configuration::physics",
+        "tidepool:slurm:Users::physics",
     }
 
 
@@ -144,6 +142,7 @@ def test_the_backup_has_the_state_and_the_boot_of_the_controller() -> None:
     assert [each["name"] for each in boot.inputs["services"]] == ["munged", "sshd", "slurmctld"]
     assert boot.inputs["services"][2]["begins"] == "path:/etc/slurm/slurm.conf"
     assert set(boot.inputs["files"]) == FILES_OF_KEYS | {
+        "/etc/ssh/sshd_config.d/only-root.conf",
         *(UP_PROGRAM, DOWN_PROGRAM, REQUEST_PROGRAM),
         *(IN_CHARGE_PROGRAM, STANDS_BY_PROGRAM),
     }

@@ -18,6 +18,7 @@ ACCOUNTS: list[dict[str, Any]] = [
     {"name": "optics", "parent": "physics", "users": ["researcher"]},
     {"name": "biology", "users": ["grace"]},
 ]
+USERS: list[dict[str, Any]] = [{"name": "researcher", "uid": 2000}, {"name": "grace", "uid": 3002}]
 QOS: list[dict[str, Any]] = [{"name": "urgent", "limits": {"Priority": 100}}]
 
 
@@ -48,7 +49,12 @@ def test_limits_hold_jobs_drift_is_mended_and_a_change_is_a_change(
 ) -> None:
     controller = {**SPEC["controller"], "accounting": {"shape": {"cpus": 1, "memory": "512MiB"}}}
     with a_cluster(
-        tmp_path_factory.mktemp("cluster"), images, controller=controller, accounts=ACCOUNTS, qos=QOS
+        tmp_path_factory.mktemp("cluster"),
+        images,
+        controller=controller,
+        users=USERS,
+        accounts=ACCOUNTS,
+        qos=QOS,
     ) as cluster:
         assert changes(cluster) == {}
         shares = cluster.on("ctl", "sshare", "-P", "-n", "-a", "-o", "Account,User,RawShares").stdout.split()
@@ -78,9 +84,14 @@ def test_limits_hold_jobs_drift_is_mended_and_a_change_is_a_change(
         assert changes(cluster) == {"update": 1}
         cluster.until_job(second, JobState.RUNNING)
 
-        # A limit below what runs stops nothing; an account with jobs stays, and is told.
+        # A limit below what runs is told, and stops nothing; an account with jobs stays, and is told.
+        cluster.spec["accounts"][0]["limits"] = {"GrpTRES": "cpu=1"}
+        cluster.write_spec()
+        told = " ".join(cluster.tidepool("preview").split())
+        assert "GrpTRES cpu=1 of the account physics is less than is used, 4" in told, told
+        cluster.spec["accounts"][0]["limits"] = {"GrpTRES": "cpu=4"}
         kept = cluster.spec["accounts"]
-        cluster.spec["accounts"] = [kept[0], kept[2]]
+        cluster.spec["accounts"] = [kept[0], {**kept[2], "users": ["grace", "researcher"]}]
         told = " ".join(cluster.refused("up", "--yes").split())
         assert "the account optics cannot go" in told, told
         for job in (first, second):

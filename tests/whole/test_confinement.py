@@ -1,4 +1,4 @@
-"""Jobs hold to what they asked for: memory, processors; what they used is told."""
+"""Jobs hold to the memory that they asked for; what they used is told."""
 
 from __future__ import annotations
 
@@ -40,15 +40,3 @@ def test_one_that_takes_too_much_memory_is_killed_alone_and_told_so(confined: Cl
     assert "oom" in confined.on("login-1", "cat", "/home/researcher/bad.out").stdout.lower()
     used = until(lambda: sacct(confined, good, "MaxRSS") or None, "what it used is in the database")
     assert 40 * 1024 <= int(used.removesuffix("K")) < 80 * 1024
-
-
-def test_jobs_hold_to_their_processors(confined: Cluster) -> None:
-    look = "grep Cpus_allowed_list /proc/self/status; sleep 3"
-    jobs = [
-        confined.submit(look, memory_mib=80, more=("--nodelist=cpu-2",), output=f"cpus-{number}.out")
-        for number in (1, 2)
-    ]
-    for job in jobs:
-        confined.until_job(job, JobState.COMPLETED)
-    said = confined.on("login-1", "sh", "-c", "cat /home/researcher/cpus-*.out").stdout.split()
-    assert sorted(said[1::2]) == ["0", "1"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -68,6 +69,8 @@ def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next_by_another_e
             assert "All jobs are COMPLETED, and wrote what they should" in done.stdout
             assert "2000 rounds of 1024 bytes" in done.stdout
             assert "pending -> running" in done.stdout
+            assert re.search(r"^ *optics +ada +60%", done.stdout, re.MULTILINE), done.stdout
+            assert re.search(r"^ *genetics +grace +20%", done.stdout, re.MULTILINE), done.stdout
             assert "down" in done.stdout
             assert cluster.nodes() == {}
             assert cluster.file.read_bytes() == described
@@ -79,7 +82,7 @@ def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next_by_another_e
 
 
 def job(name: str) -> DemoJob:
-    (found,) = (job for wave in waves("/home/researcher") for job in wave.jobs if job.request.name == name)
+    (found,) = (job for wave in waves(["/home/researcher"]) for job in wave.jobs if job.request.name == name)
     return found
 
 
@@ -114,10 +117,11 @@ def test_a_job_that_ends_badly_is_told_with_what_it_wrote() -> None:
 
 
 def test_waves_come_one_after_the_other_and_work_in_their_folder() -> None:
-    found = waves("/home/x")
+    found = waves(["/home/x", "/home/y"])
     assert [wave.at_s for wave in found] == sorted({wave.at_s for wave in found})
-    assert {job.request.work_dir for wave in found for job in wave.jobs} == {"/home/x"}
-    assert [wave.at_s for wave in waves("/home/x", 1)] == [0]
+    folders = [{job.request.work_dir for job in wave.jobs} for wave in found]
+    assert folders == [{"/home/x"}, {"/home/y"}, {"/home/x"}]
+    assert [wave.at_s for wave in waves(["/home/x"], 1)] == [0]
 
 
 AT = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)

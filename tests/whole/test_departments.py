@@ -89,5 +89,5 @@ def test_files_and_mounts_of_the_other_and_of_the_host_are_not_seen(
 
 
 def test_each_has_ssh_keys_of_its_own(departments: tuple[Cluster, Cluster]) -> None:
-    keys = {each.on("ctl", "cat", "/etc/ssh/authorized_keys.d/researcher").stdout for each in departments}
+    keys = {each.on("ctl", "cat", "/etc/ssh/authorized_keys.d/root").stdout for each in departments}
     assert len(keys - {""}) == 2

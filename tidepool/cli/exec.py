@@ -6,6 +6,7 @@ Keys and host keys of `ssh` are handed over in memory: nothing is written, and n
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -35,6 +36,7 @@ from tidepool.cli.reach import (
     ssh_options,
 )
 from tidepool.cli.stack import Stack
+from tidepool.cluster.users import RESEARCHER
 
 #: How many machines a command runs on at once.
 _AT_ONCE: Final = 32
@@ -196,28 +198,41 @@ def _command(stack: Stack, words: tuple[str, ...]) -> tuple[list[str], dict[str,
     return [found, *argv[1:]], {**env, "KUBECONFIG": str(path)}
 
 
-#: Who people are on login machines (the role `users`).
-RESEARCHER: Final = "researcher"
 _HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key.pub"
 _HOST_KEY_S: Final = 10.0
 
 
 @click.command("ssh", context_settings={"allow_interspersed_args": False})
 @click.option(
+    "-u",
+    "--user",
     "-l",
-    "--login",
-    "user",
     metavar="USER",
-    help=f"As whom.  [default: {RESEARCHER}; on an existing host who the spec says logs in]",
+    help="As whom.  [default: the first of the spec's users; on an existing host who the spec says logs in]",
+)
+@click.option(
+    "-i",
+    "--identity",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    help="The user's own private key: without it root's is used, and then `su`.",
 )
 @click.option("-t", "terminal", is_flag=True, help="Give the command a terminal.")
 @click.argument("machine", metavar="NODE", shell_complete=machine_names)
 @click.argument("command", metavar="[--] [COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @stack_options
-def ssh_verb(stack: Stack, user: str | None, terminal: bool, machine: str, command: tuple[str, ...]) -> int:
+def ssh_verb(
+    stack: Stack,
+    user: str | None,
+    identity: str | None,
+    terminal: bool,
+    machine: str,
+    command: tuple[str, ...],
+) -> int:
     """Log in to a machine, or run a command there as that user.
 
-    NODE is a login machine, a node, or `controller`. The stack's own key is used, and the machine must have the
+    NODE is a login machine, a node, or `controller`. The stack's own key opens root, who becomes that user; with the user's
+    own key it is as if they came by themselves: to a node only where a job of theirs runs. The machine must have the
     host key that it made when it first booted. To an existing host, the key and the file of host keys are those by
     which the spec says that it is reached. The exit code is the command's; 255 where ssh itself failed.
     """
@@ -227,11 +242,22 @@ def ssh_verb(stack: Stack, user: str | None, terminal: bool, machine: str, comma
         stack.require_root()
         ssh, connection = program("ssh"), find_machine(stack, machine)
         target = by_kind(_TARGETS, connection, "there is no ssh")(stack, connection)
+        login, words = target.user, command
+        if login != "root" or identity is not None:
+            login = user or (login if login != "root" else _first_user(stack))
+        elif (wanted := user or _first_user(stack)) != "root":
+            terminal = terminal or (not command and stack.context.person)
+            words = (
+                "su",
+                "--login",
+                wanted,
+                *(("--command", shlex.quote(" ".join(command))) if command else ()),
+            )
     with target.files as (key, known_hosts):
         argv = [
-            *(*target.prefix, ssh, *ssh_options(key, known_hosts, target.place.port)),
+            *(*target.prefix, ssh, *ssh_options(identity or key, known_hosts, target.place.port)),
             *(["-t"] if terminal else []),
-            *("-l", user or target.user, "--", target.place.address, *command),
+            *("-l", login, "--", target.place.address, *words),
         ]
         # The terminal's interrupts are ssh's to answer. Not ignored, for a child would inherit that.
         with (
@@ -241,9 +267,15 @@ def ssh_verb(stack: Stack, user: str | None, terminal: bool, machine: str, comma
             return process.wait()
 
 
+def _first_user(stack: Stack) -> str:
+    """Return who logs in where nobody is named."""
+    known = (stack.outputs() or {}).get("users", {}).get("users") or [{"name": RESEARCHER.name}]
+    return str(known[0]["name"])
+
+
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """An sshd, and who logs in there unless a person says otherwise.
+    """An sshd, and whom the key opens there.
 
     ``files`` are the paths of the key and of host keys, for as long as they are held; ``prefix`` are the words that bring a
     command into the machine's network.
@@ -251,7 +283,7 @@ class _Target:
 
     place: SshAddress
     files: AbstractContextManager[tuple[str, str]]
-    user: str = RESEARCHER
+    user: str = "root"
     prefix: tuple[str, ...] = ()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ from tidepool.cli.cluster import parse_outputs
 from tidepool.cli.operation import carry_out, exit_code, parallel, require_approval, turn
 from tidepool.cli.options import json_option, parallel_option, stack_options, yes_option
 from tidepool.cli.stack import Stack
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.user_files import CANCEL_JOBS_OF
 
 if TYPE_CHECKING:
     from tidepool.cluster.spec import ClusterSpec
@@ -23,12 +25,24 @@ if TYPE_CHECKING:
 @click.option(
     "--refresh/--no-refresh", default=True, show_default=True, help="First see what is really there."
 )
+@click.option(
+    "--cancel-jobs-of",
+    metavar="USER,...",
+    default="",
+    help="Users who leave the cluster, and whose jobs are cancelled with that.",
+)
 @parallel_option
 @click.argument("engine_words", metavar="[-- ENGINE OPTIONS]", nargs=-1, type=click.UNPROCESSED)
 @json_option
 @stack_options
 def up_verb(
-    stack: Stack, yes: bool, refresh: bool, at_once: int | None, engine_words: tuple[str, ...], as_json: bool
+    stack: Stack,
+    yes: bool,
+    refresh: bool,
+    cancel_jobs_of: str,
+    at_once: int | None,
+    engine_words: tuple[str, ...],
+    as_json: bool,
 ) -> int:
     """Bring the cluster up, or to what the spec says now.
 
@@ -43,7 +57,8 @@ def up_verb(
         *parallel(at_once),
         *engine_words,
     ]
-    return _carried_out(stack, "up", words, as_json, turn(stack))
+    settings = {CANCEL_JOBS_OF: cancel_jobs_of} if cancel_jobs_of else {}
+    return _carried_out(stack, "up", words, as_json, turn(stack), settings)
 
 
 @click.command("preview")
@@ -77,7 +92,12 @@ def preview_verb(
 
 
 def _carried_out(
-    stack: Stack, verb: str, words: Sequence[str], as_json: bool, in_turn: AbstractContextManager[None]
+    stack: Stack,
+    verb: str,
+    words: Sequence[str],
+    as_json: bool,
+    in_turn: AbstractContextManager[None],
+    settings: Mapping[str, str] = FrozenDict(),
 ) -> int:
     """Look that nothing is against it, have the engine do it, and give the exit code."""
     from tidepool.cli.stack_spec import check_machine, described_spec
@@ -88,7 +108,7 @@ def _carried_out(
         check_machine(spec, stack)
         with in_turn:
             _look_at_cluster(stack, spec)
-            outcome = carry_out(stack, verb, *words, counted=as_json, aside=as_json)
+            outcome = carry_out(stack, verb, *words, counted=as_json, aside=as_json, settings=settings)
     if as_json:
         show.emit(outcome.document(outputs=stack.outputs() or {}))
     return exit_code(outcome.code)

@@ -89,7 +89,7 @@ def cgroup_conf(spec: ClusterSpec) -> str:
         settings: dict[str, Value] = {
             "CgroupPlugin": "autodetect",
             "IgnoreSystemd": True,
-            "ConstrainCores": True,
+            "ConstrainCores": spec.pins_jobs,
             "ConstrainRAMSpace": True,
             "ConstrainDevices": any(fleet.shape.gres for fleet in fleets_and_pools(spec)),
         }
@@ -252,8 +252,10 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
         "How jobs are followed and confined.",
         {
             "ProctrackType": "proctrack/cgroup" if tracked else "proctrack/linuxproc",
-            "TaskPlugin": "task/cgroup,task/affinity" if tracked else "task/none",
+            "TaskPlugin": _task_plugin(spec),
             "JobAcctGatherType": "jobacct_gather/linux",
+            # A step of each job from its beginning, which who logs in to its node becomes a part of.
+            **({"PrologFlags": "Contain"} if tracked else {}),
         },
     )
     if spec.topology == "tree" and fleets_and_pools(spec):
@@ -303,6 +305,12 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
             "SlurmdLogFile": "/var/log/slurm/slurmd.log",
         },
     )
+
+
+def _task_plugin(spec: ClusterSpec) -> str:
+    if not spec.confines_jobs:
+        return "task/none"
+    return "task/cgroup,task/affinity" if spec.pins_jobs else "task/cgroup"
 
 
 def _controllers(spec: ClusterSpec) -> list[str]:

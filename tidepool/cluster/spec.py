@@ -45,8 +45,9 @@ from tidepool.cluster.part import (
 from tidepool.cluster.pool import ConvergedPool, Kubernetes
 from tidepool.cluster.roles import ROLES, Role
 from tidepool.cluster.scaling import Scaling
-from tidepool.cluster.shape import Shape
+from tidepool.cluster.shape import Shape, mebibytes
 from tidepool.cluster.slots import Slot, slots
+from tidepool.cluster.users import RESEARCHER, Directory, Group, User
 
 #: Infrastructures whose machines can make control groups, by which slurmd confines jobs.
 CONFINING: Final = frozenset({"local"})
@@ -195,6 +196,20 @@ class Accounting(Part):
     shape: Shape = Field(default=Shape(cpus=1, memory_mib=2048), description="What its machine has.")
 
 
+class LoginLimits(Part):
+    """The most that all sessions of a user on a login machine have together; by default half of the machine."""
+
+    cpus: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Processors, of which there may be a part: `0.5`.",
+    )
+    memory_mib: Annotated[Whole, BeforeValidator(mebibytes)] | None = Field(
+        default=None, validation_alias="memory", ge=16, description="Memory, in MiB or with a unit: `2GiB`."
+    )
+
+
 class Controller(Part):
     """The machines that are the cluster's own: slurmctld's, and those beside it."""
 
@@ -218,6 +233,10 @@ class Controller(Part):
         ge=0,
         le=addresses.MOST_LOGIN_MACHINES,
         description="How many machines there are for people to log in to.",
+    )
+    login_limits: LoginLimits = Field(
+        default=LoginLimits(),
+        description="What a user can take of a login machine, where machines can make control groups.",
     )
     image: ImageName | None = Field(default=None, description="Another image than the cluster's.")
 
@@ -295,6 +314,12 @@ class ClusterSpec(Part):
         min_length=1,
         description="The queues that jobs are submitted to; `[{name: main}]` is enough to begin with.",
     )
+    users: tuple[User, ...] = Field(
+        default=(),
+        description=f"Who may log in and submit jobs. Where nobody is named and there is no `directory`: `{RESEARCHER.name}`, of uid {RESEARCHER.uid}.",
+    )
+    groups: tuple[Group, ...] = Field(default=(), description="Groups that users are in, beside their own.")
+    directory: Directory | None = Field(default=None, description="Where more users and groups come from.")
     accounts: tuple[Account, ...] = Field(
         default=(),
         description="Who may use how much, as a tree of accounts in slurmdbd; needs `controller.accounting`.",
@@ -307,8 +332,8 @@ class ClusterSpec(Part):
     scaling: Scaling = Field(default=Scaling(), description="How the scaler works.")
     process_tracking: Literal["linuxproc", "cgroup"] | None = Field(
         default=None,
-        description="How slurmd follows the processes of a job. With `cgroup` a job holds to its processors, its memory and "
-        "its devices; it needs machines that make control groups, and is the default where all nodes are such: on "
+        description="How slurmd follows the processes of a job. With `cgroup` a job holds to its memory, its devices and, "
+        "where nodes do not share them as on `local`, its processors; it needs machines that make control groups, and is the default where all nodes are such: on "
         f"{', '.join(sorted(CONFINING))}. `linuxproc` needs nothing, confines nothing, and loses what leaves its session.",
     )
     topology: Literal["flat", "tree"] = Field(
@@ -381,7 +406,19 @@ class ClusterSpec(Part):
         """Return whether slurmd follows jobs by control groups."""
         if self.process_tracking is not None:
             return self.process_tracking == "cgroup"
-        return {entry.name for fleet in self.fleets for entry in fleet.infrastructures} <= CONFINING
+        return self._nodes_are_on() <= CONFINING
+
+    @property
+    def pins_jobs(self) -> bool:
+        """Return whether jobs are bound to their processors.
+
+        Nodes of this machine have the same ones: jobs of all nodes would share the first of them.
+        """
+        return self.confines_jobs and "local" not in self._nodes_are_on()
+
+    def _nodes_are_on(self) -> set[str]:
+        of_pools = {self.controller.infrastructure.name} if self.pools else set()
+        return of_pools | {entry.name for fleet in self.fleets for entry in fleet.infrastructures}
 
     @property
     def infrastructure_names(self) -> tuple[InfrastructureName, ...]:
