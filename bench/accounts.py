@@ -1,7 +1,7 @@
 """A department's accounts: what they add to an `up` of this machine. Needs root.
 
 Each round is from nothing, turn about: a cluster with slurmdbd and no accounts, and the same with 200 accounts below 20
-others' parents and 1,000 users; then an `up` that changes nothing, and one that changes one account's limit. Beside them
+others' parents and 1,000 users with keys and homes; then an `up` that changes nothing, and one that changes one account's limit. Beside them
 Slurm's own way with the same tree: one `sacctmgr load` of a file, and a command of sacctmgr for each of the first 20
 users. The figures are medians.
 
@@ -34,6 +34,8 @@ from tidepool.infrastructures.connection import transport  # noqa: E402
 TARGETS_S: Final = {"from nothing": 10.0, "a changed limit": 2.0}
 CONTROLLER: Final = {"shape": {"cpus": 2, "memory_mib": 2048}, "accounting": {}}
 _ONE_BY_ONE: Final = 20
+_UID: Final = 10_000
+_KEY: Final = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFPHqMvlfHPfJ4dvKXcY4u+FDTZg6Rb1dSLrgQK8bLkG"
 
 
 def tree(accounts: int, users: int) -> list[dict[str, Any]]:
@@ -57,7 +59,9 @@ def measure(folder: Path, images: Path, accounts: list[dict[str, Any]], tell: An
     """One round: what each took goes to ``tell``, by who and what."""
     for who, spec in (("without", []), ("with", accounts)):
         stack = Stack(folder / who, images, "embedded", 0)
-        more: dict[str, Any] = {"controller": CONTROLLER, "accounts": spec}
+        names = sorted({user for each in spec for user in each["users"]})
+        users = [{"name": name, "uid": _UID + i, "keys": [_KEY]} for i, name in enumerate(names)]
+        more: dict[str, Any] = {"controller": CONTROLLER, "accounts": spec, "users": users}
         try:
             stack.write(0, **more)
             tell(who, "from nothing", stack.run("up", "--yes"))

@@ -15,13 +15,13 @@ from rich.console import Console
 
 from demo.breathing import breathe, complaints
 from demo.course import Came, Course, led
-from demo.report import numbers, table_of_times, write_charts
+from demo.report import numbers, table_of_shares, table_of_times, write_charts
 
 _GO_ON: Final = """\
 Go on:
   {tidepool} -s {stack} scale            # nodes come and go with the queue, until Ctrl-C
   {tidepool} -s {stack} watch            # beside it: what it does, and why
-  {tidepool} -s {stack} ssh login-1      # as a researcher: sbatch, squeue, /home on all machines
+  {tidepool} -s {stack} ssh login-1      # as the first of its users: sbatch, squeue, /home on all machines
   {tidepool} -s {stack} why job 1        # what it waited for; also: why node cpu-1, why fleet cpu
   edit Pulumi.{stack}.yaml, then: {tidepool} -s {stack} preview, {tidepool} -s {stack} up
 Tear down:
@@ -34,7 +34,11 @@ def _breathe(stack: str, console: Console, most_waves: int | None, folder: Path)
         breathed = breathe(cluster.login, cluster.journal, stack, console, most_waves)
     charts = write_charts(breathed, folder, stack)
     return Came(
-        (numbers(breathed.ran), table_of_times(breathed)),
+        (
+            numbers(breathed.ran),
+            *([table_of_shares(breathed)] if breathed.shares else []),
+            table_of_times(breathed),
+        ),
         (*breathed.said, f"chart: {', '.join(map(str, charts))}"),
         tuple(complaints(breathed)),
         "All jobs are COMPLETED, and wrote what they should; the nodes that came for them are gone.",

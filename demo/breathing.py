@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import cycle
 from typing import Final
 
 from rich.console import Console
 from rich.live import Live
 
 from demo.shown import Shown
-from demo.workload import PROGRAMS, SCRIPTS, USER, DemoJob, Stamp, Wave, waves
+from demo.workload import PROGRAMS, SCRIPTS, DemoJob, Stamp, Wave, waves
 from tidepool.cli.explain.watch_view import WatchView
 from tidepool.clients.slurm import Completed, Job, JobState, Slurm, Transport
+from tidepool.cluster.user_files import FOLDER
 from tidepool.scaling.decision import Phase
 from tidepool.scaling.ports import Intent, Journal, Sample
 
@@ -23,6 +26,7 @@ _CALL_S: Final = 30.0
 _JOBS_S: Final = 240.0
 _GONE_S: Final = 60.0
 _LOOK_AGAIN_S: Final = 0.25
+_USERS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ class Breathed:
     intents: tuple[Intent, ...]
     samples: tuple[Sample, ...]
     outputs: Mapping[str, str]
+    #: Account, user, and the part of the cluster that is the account's; of a cluster without accounts none.
+    shares: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def stamps(self) -> tuple[tuple[float, Stamp], ...]:
@@ -105,14 +111,15 @@ def breathe(
         SlurmError: Slurm does not answer.
         JournalError: the journal cannot be read.
     """
-    user = AsUser(login, USER)
+    users = [AsUser(login, name) for name in user_names(login)[:_USERS]]
     began = datetime.now(UTC)
-    with Slurm(user) as slurm:
-        folder = _put_programs(user)
-        with Live(console=console, auto_refresh=False, transient=True) as live:
-            shown = _Watched(Shown(live, journal, stack))
-            ran = _submit_and_wait(slurm, waves(folder, most_waves), shown)
-            left, floor = _until_gone(slurm, journal, began, ran, shown)
+    with ExitStack() as open_ones:
+        slurms = [open_ones.enter_context(Slurm(user)) for user in users]
+        folders = [_put_programs(user) for user in users]
+        live = open_ones.enter_context(Live(console=console, auto_refresh=False, transient=True))
+        shown = _Watched(Shown(live, journal, stack))
+        ran = _submit_and_wait(slurms, waves(folders, most_waves), shown)
+        left, floor = _until_gone(slurms[0], journal, began, ran, shown)
     names = [name for each in ran for name in each.job.outputs]
     return Breathed(
         ran,
@@ -120,7 +127,25 @@ def breathe(
         floor,
         journal.intents(since=began, limit=10_000),
         journal.samples(since=began),
-        outputs(login, folder, names),
+        {name: text for folder in folders for name, text in outputs(login, folder, names).items()},
+        _shares(login),
+    )
+
+
+def user_names(login: Transport) -> list[str]:
+    """Return the names of the cluster's users, in the order of their numbers."""
+    return [line.partition(":")[0] for line in run(login, ["cat", f"{FOLDER}/passwd"]).splitlines()]
+
+
+def _shares(login: Transport) -> tuple[tuple[str, str, str], ...]:
+    """By account and user the account's part of the cluster; nothing where there are no accounts."""
+    asked = ["sshare", "--all", "--parsable2", "--noheader", "--format=Account,User,NormShares"]
+    lines = [line.split("|") for line in login.run(asked, timeout_s=_CALL_S).stdout.splitlines()]
+    parts = {account.strip(): share for account, user, share in lines if not user}
+    return tuple(
+        (name, user, parts[name])
+        for account, user, _ in lines
+        if user and (name := account.strip()) != "root"
     )
 
 
@@ -155,17 +180,17 @@ class _Watched:
         self.shown.show(view, [*map(_progress, ran)], _line(view, ran), is_last=is_last)
 
 
-def _submit_and_wait(slurm: Slurm, workload: Sequence[Wave], shown: _Watched) -> tuple[Ran, ...]:
+def _submit_and_wait(slurms: Sequence[Slurm], workload: Sequence[Wave], shown: _Watched) -> tuple[Ran, ...]:
     begun_s = time.monotonic()
     ran: list[Ran] = []
-    for wave in workload:
+    for wave, slurm in zip(workload, cycle(slurms), strict=False):
         while (passed_s := time.monotonic() - begun_s) < wave.at_s or (passed_s < wave.by_s and shown.nodes):
             ran = _look_at(slurm, ran, shown)
         for job in wave.jobs:
             submitted_s = time.time()
             ran.append(Ran(job, slurm.submit(job.request).job_id, submitted_s))
     while not all(each.has_ended for each in ran) and time.monotonic() - begun_s < _JOBS_S:
-        ran = _look_at(slurm, ran, shown)
+        ran = _look_at(slurms[0], ran, shown)
     return tuple(ran)
 
 
@@ -224,7 +249,7 @@ def _put_programs(login: Transport) -> str:
 
 def new_folder(login: Transport) -> str:
     """One of its own in the user's home."""
-    return run(login, ["mktemp", "--directory", "--tmpdir=/home/researcher", "demo-XXXXXX"]).strip()
+    return run(login, ["sh", "-c", 'mktemp --directory "$HOME/demo-XXXXXX"']).strip()
 
 
 def outputs(login: Transport, folder: str, names: Sequence[str]) -> Mapping[str, str]:

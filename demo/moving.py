@@ -11,11 +11,11 @@ from typing import Final
 from rich.console import Console
 from rich.live import Live
 
-from demo.breathing import AsUser, new_folder, outputs
+from demo.breathing import AsUser, new_folder, outputs, user_names
 from demo.pods import PodRecord, Pods
 from demo.shown import Shown
 from demo.turns import PodWave, Tasks, Turn, is_stamp, turns
-from demo.workload import USER, Stamp
+from demo.workload import Stamp
 from tidepool.clients.slurm import Job, JobState, Slurm, Transport
 from tidepool.conversion.journal import Journal as Conversions
 from tidepool.conversion.record import Conversion
@@ -110,7 +110,7 @@ def move(
         KubernetesError: Kubernetes does not.
         JournalError: the journal cannot be read.
     """
-    began, user = datetime.now(UTC), AsUser(login, USER)
+    began, user = datetime.now(UTC), AsUser(login, user_names(login)[0])
     look = journal.last_look()
     assert look is not None, "the scaler leads, so it has looked"
     pool, machines = _pool(look)

@@ -15,14 +15,29 @@ from tidepool.cluster.hostlist import expand, fold
 
 def numbers(ran: Sequence[Ran]) -> Table:
     """A line for each job."""
-    table = Table("job", "what", "state", "ran", "nodes", box=None)
+    table = Table("job", "user", "what", "state", "ran", "nodes", box=None)
     for each in ran:
         states = ", ".join(f"{count} {state}" for state, count in each.states().items())
         begun = [r.start_time for r in each.records if r.start_time]
         ended = [r.end_time for r in each.records if r.end_time]
         nodes = fold(node for record in each.records for node in expand(record.nodelist))
         took = f"{(max(ended) - min(begun)).total_seconds():.0f} s" if begun and ended else ""
-        table.add_row(str(each.job_id), each.job.what, states, took, nodes)
+        user = next((record.user for record in each.records), "")
+        table.add_row(str(each.job_id), user, each.job.what, states, took, nodes)
+    return table
+
+
+def table_of_shares(breathed: Breathed) -> Table:
+    """Return a table of accounts and their users: the account's part of the cluster, and what jobs had of it now."""
+    table = Table("account", "user", "share", "CPU seconds", box=None)
+    table.columns[3].justify = "right"
+    used: dict[str, float] = {}
+    for record in (record for each in breathed.ran for record in each.records):
+        if record.start_time and record.end_time:
+            seconds = record.cpus * (record.end_time - record.start_time).total_seconds()
+            used[record.user] = used.get(record.user, 0) + seconds
+    for account, user, share in breathed.shares:
+        table.add_row(account, user, f"{float(share):.0%}", f"{used.get(user, 0):.0f}")
     return table
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Final, Self
 
 from tidepool.clients.slurm import JobRequest
 
 SCRIPTS: Final = Path(__file__).parent / "jobs"
-USER: Final = "researcher"
 ARRAY_TASKS: Final = 8
 #: How long a small task runs.
 SMALL_S: Final = 2
@@ -64,10 +64,10 @@ class Wave:
     jobs: tuple[DemoJob, ...]
 
 
-def waves(folder: str, most: int | None = None) -> tuple[Wave, ...]:
+def waves(folders: Sequence[str], most: int | None = None) -> tuple[Wave, ...]:
     """The workload: what differs first, then many small ones, and after a lull, in which nodes go, a few more.
 
-    The jobs work in ``folder`` of their user's home; of the waves, only the first ``most``.
+    The waves are of the users whose homes have ``folders``, in turns, where their jobs work; only the first ``most``.
     """
     jobs = (
         (0, 0, (_small("first", 4), _array(), _mpi(), _memory())),
@@ -76,7 +76,7 @@ def waves(folder: str, most: int | None = None) -> tuple[Wave, ...]:
     )
     return tuple(
         Wave(at_s, by_s, tuple(replace(job, request=replace(job.request, work_dir=folder)) for job in wave))
-        for at_s, by_s, wave in jobs[:most]
+        for (at_s, by_s, wave), folder in zip(jobs[:most], cycle(folders), strict=False)
     )
 
 
