@@ -15,7 +15,7 @@ MACHINE = "tidepool:local:Machine"
 
 def test_the_graph_of_a_project_is_what_its_stack_is_brought_up_to() -> None:
     graph = project_graph(ROOT, "dev", last_outputs={"fleets": {"cpu": "cpu-[1-2]"}})
-    assert sorted(graph.of_type(MACHINE)) == ["cpu-1", "cpu-2", "ctl", "login-1"]
+    assert sorted(graph.of_type(MACHINE)) == ["cpu-1", "cpu-2", "ctl", "dbd", "login-1"]
     assert graph[f"{MACHINE} cpu-2"].inputs["image"] == DIGEST
     assert graph.exports["fleets"] == {"cpu": "cpu-[1-2]", "large": ""}
     assert graph.exports["controller"] == connection("ctl")
