@@ -108,7 +108,7 @@ def test_a_machine_that_was_made_has_no_role_and_nothing_of_one(pool: Pool) -> N
     assert [program.left_behind(role) for role in ROLES] == [(), ()]
     for path in (MUNGE_KEY, BOOTSTRAP, KUBECONFIG):
         assert pool.stack.run("test", "-e", path, on=ONE).code == 1
-    assert {each.state for each in pool.stack.read(ONE).services} == {"up", "off"}
+    assert {each.state for each in pool.stack.read(ONE).services} == {"done", "off", "up"}
 
 
 def test_it_serves_kubernetes_and_nothing_of_that_stays(pool: Pool) -> None:
