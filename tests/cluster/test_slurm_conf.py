@@ -97,7 +97,7 @@ def test_the_other_files_are_these_texts() -> None:
         "IgnoreSystemd=yes",
         "ConstrainCores=no",
         "ConstrainRAMSpace=yes",
-        "ConstrainDevices=yes",
+        "ConstrainDevices=no",
     ]
     assert body["topology.conf"] == [
         "SwitchName=sw_cpu Nodes=cpu-[1-16]",
@@ -208,7 +208,7 @@ def test_options_of_cgroup_conf_count_with_cgroups_only() -> None:
         "IgnoreSystemd=yes",
         "ConstrainCores=no",
         "ConstrainRAMSpace=yes",
-        "ConstrainDevices=yes",
+        "ConstrainDevices=no",
         "AllowedRAMSpace=95.5",
     ]
     assert "CgroupPlugin=disabled" in cgroup_conf(of_release(spec_of(cgroup_conf=options), "24.05"))

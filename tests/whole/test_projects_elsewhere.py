@@ -155,6 +155,6 @@ def test_two_clusters_of_one_program_have_the_same_names_and_nothing_in_common(
                 cluster
                 in way.run(["sh", "-c", "scontrol show config | grep ClusterName"], timeout_s=30).stdout
             )
-        assert "38 unchanged" in engine("up", "--yes", "--skip-preview")
+        assert "40 unchanged" in engine("up", "--yes", "--skip-preview")
     finally:
         engine("destroy", "--yes", "--skip-preview")
