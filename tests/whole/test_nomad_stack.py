@@ -342,7 +342,7 @@ def test_a_new_version_comes_to_one_host_and_to_the_other_when_it_is_promoted(
     until(is_well, "the canary is well", LONG_S, 1)
     waits = last_deployment(cluster, hosts)
     assert (waits["Status"], kept()) == ("running", 1)
-    hosts.nomad("deployment", "promote", f"-namespace={NAMESPACE}", waits["ID"])
+    hosts.nomad("deployment", "promote", "-detach", f"-namespace={NAMESPACE}", waits["ID"])
     until(
         lambda: last_deployment(cluster, hosts)["Status"] == "successful" or None, "both have it", LONG_S, 1
     )
