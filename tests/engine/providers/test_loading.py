@@ -88,6 +88,7 @@ def test_a_plugin_runs_in_the_programs_folder_with_its_options(tmp_path: Path) -
     )
     script.chmod(0o755)
     output_of: list[Any] = []
+    told: list[str] = []
 
     async def run() -> None:
         plugins = loader(tmp_path, output_of, virtualenv="", typed=True)
@@ -96,10 +97,14 @@ def test_a_plugin_runs_in_the_programs_folder_with_its_options(tmp_path: Path) -
             with pytest.raises(EngineError, match="ended with exit code 0"):
                 await plugins.load(PluginRequest("odd"))
         await until((tmp_path / "env").exists)
+        told.extend((tmp_path / "env").read_text().splitlines())
+        # A configuration that is longer than any variable is in none, and the plugin starts.
+        plugins.config = {"p:key": "x" * 128 * 1024}
+        with pytest.raises(EngineError, match="ended with exit code 0"):
+            await plugins.load(PluginRequest("odd", "1.0.0"))
         await plugins.close()
 
     asyncio.run(run())
-    told = (tmp_path / "env").read_text().splitlines()
     assert told[0] == str(tmp_path)
     assert {"PULUMI_PROJECT=p", "PULUMI_RUNTIME_TYPED=true", 'PULUMI_CONFIG={"p:key": "value"}'} <= set(told)
     assert [m.message for m in output_of] == [f"using pulumi-resource-odd from $PATH at {script}"]

@@ -109,6 +109,8 @@ class EngineServicer:
 
 
 _BUILTIN: Final = "pulumi"
+#: Linux' MAX_ARG_STRLEN, less room for a name.
+_LONGEST_VARIABLE: Final = 128 * 1024 - 64
 
 
 @dataclass(kw_only=True)
@@ -239,8 +241,10 @@ class PluginLoader:
         options = self.project.runtime_options
         environ = {**self.env, "PULUMI_PROJECT": self.project.name}
         environ.update({f"PULUMI_RUNTIME_{k.upper()}": _text(v) for k, v in options.items()})
-        if self.config:
-            environ["PULUMI_CONFIG"] = json.dumps(dict(self.config))
+        config = json.dumps(dict(self.config or {}))
+        # The kernel starts no process with a longer one. Plugins have their own configuration by gRPC.
+        if self.config and len(config.encode()) < _LONGEST_VARIABLE:
+            environ["PULUMI_CONFIG"] = config
         return environ
 
     def _hear(self, line: str, is_stderr: bool) -> None:
