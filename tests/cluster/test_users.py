@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.cluster.specs import spec_mapping
 from tidepool.cluster.spec_reading import SpecError, read_spec
-from tidepool.cluster.user_files import malformed, read_user_files, user_files
+from tidepool.cluster.user_files import leaving_uids, malformed, read_user_files, user_files
 from tidepool.cluster.users import User, ssh_key
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFPHqMvlfHPfJ4dvKXcY4u+FDTZg6Rb1dSLrgQK8bLkG ada@laptop"
@@ -140,6 +140,15 @@ def test_a_hand_that_broke_a_line_hides_one_user_and_no_other() -> None:
     files = user_files({"ada": {"uid": 3001, "keys": [KEY]}, "grace": {"uid": 3002}}, {})
     broken = {**files, "passwd": files["passwd"].replace("ada:*:3001", "ada:*:many")}
     assert read_user_files(broken)[0] == {"grace": {"uid": 3002}}
+
+
+def test_nobody_else_s_processes_end_with_a_line_that_a_hand_wrote() -> None:
+    files = {
+        "passwd": "toor:*:0:0::/home/toor:/bin/sh\nmallory:*:3001:3001::/home/mallory:/bin/sh\neve:*:3009:3009::/:/bin/sh\n"
+    }
+    by_hand, _ = read_user_files(files)
+    assert {name: each["uid"] for name, each in by_hand.items()} == {"toor": 0, "mallory": 3001, "eve": 3009}
+    assert leaving_uids(by_hand, {"ada": {"uid": 3001}}) == [3009]
 
 
 def test_a_user_is_written_as_the_spec_says() -> None:

@@ -169,7 +169,7 @@ def test_what_a_hand_changed_is_shown_and_mended(cluster: Cluster) -> None:
         "ctl",
         "sed",
         "--in-place",
-        "s/^alan:.*/mallory:*:3009:3009::\\/home\\/mallory:\\/bin\\/bash/",
+        "s/^alan:.*/mallory:*:3009:3009::\\/home\\/mallory:\\/bin\\/bash/; s/^ada:.:3001/ada:*:3011/",
         "/home/.tidepool/passwd",
     )
     shown = " ".join(cluster.tidepool("preview", "--refresh", "--diff").split())
@@ -178,6 +178,8 @@ def test_what_a_hand_changed_is_shown_and_mended(cluster: Cluster) -> None:
     assert changes(cluster) == {"update": 1}
     assert cluster.on("cpu-1", "getent", "passwd", "mallory").exit_code != 0
     assert cluster.on("cpu-1", "id", "--user", "alan").stdout.strip() == "3003"
+    assert cluster.on("cpu-1", "id", "--user", "ada").stdout.strip() == "3001"
+    assert cluster.on("cpu-1", "test", "-e", "/home/mallory").exit_code != 0
 
 
 def test_root_is_known_while_home_does_not_answer(cluster: Cluster) -> None:

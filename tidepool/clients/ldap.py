@@ -53,7 +53,11 @@ def search(ldap: Ldap, password: str | None) -> tuple[dict[str, Any], list[str]]
     ]
     # Those of a system's own are no cluster's: whose first group is one of them has a group of their own.
     named = [group for group in groups if isinstance(gid := group["gid"], int) and gid >= LEAST_NUMBER]
-    left_out: list[str] = []
+    left_out = [
+        f"{ldap.uri}: the group {group['name']!r} is left out: its gidNumber is no number"
+        for group in groups
+        if not isinstance(group["gid"], int)
+    ]
     users = [
         _user(entry, named, ldap.uri, left_out)
         for entry in _search(ldap, password, ldap.base, ldap.filter, _USER)

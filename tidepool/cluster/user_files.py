@@ -82,7 +82,7 @@ def read_user_files(files: Mapping[str, str]) -> tuple[dict[str, Any], dict[str,
             "comment": comment,
             "shell": shell if shell != DEFAULT_SHELL else None,
         }
-        users[name] = {key: value for key, value in found.items() if value}
+        users[name] = {key: value for key, value in found.items() if value or key == "uid"}
     return users, {name: gid for name, (gid, _) in groups.items() if name not in users}
 
 
@@ -93,6 +93,12 @@ def _lines(text: str, fields: int) -> Iterator[list[str]]:
         numbers = found[2:4] if fields == _PASSWD_FIELDS else found[2:3]
         if len(found) == fields and all(each.isdecimal() for each in numbers):
             yield found
+
+
+def leaving_uids(leaving: Users, staying: Users) -> list[int]:
+    """Return whose processes end: of who leaves, but for numbers of a system's, or of somebody who stays, that a hand wrote."""
+    kept = {uid for _, uid, _ in homes(staying)}
+    return sorted({uid for _, uid, _ in homes(leaving) if uid >= LEAST_NUMBER} - kept)
 
 
 def malformed(users: Users, groups: Mapping[str, int]) -> Iterator[str]:

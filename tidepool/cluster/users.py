@@ -186,7 +186,7 @@ class Directory(Part):
         default=None,
         ge=0,
         description="So many users it has at least: with fewer it has answered in part, so nobody goes, and that is told. By "
-        "default half of those that the cluster has.",
+        "default one, and half of those that the cluster has.",
     )
 
     @model_validator(mode="after")

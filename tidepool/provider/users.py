@@ -15,6 +15,7 @@ from tidepool.cluster.user_files import (
     HOMES,
     Users,
     homes,
+    leaving_uids,
     malformed,
     read_user_files,
     user_files,
@@ -46,7 +47,7 @@ class UsersKind(IdempotentKind[UsersModel]):
         yield from (Mistake("users", each) for each in malformed(wanted.users, wanted.groups))
 
     def create(self, wanted: UsersModel, task: Task) -> Made:
-        _write(self._host(wanted), wanted.users, wanted.groups)
+        _write(self._host(wanted), wanted.users, wanted.groups, wanted.users)
         return Made("users")
 
     def refuse_update(self, old: UsersModel, wanted: UsersModel) -> None:
@@ -76,7 +77,7 @@ class UsersKind(IdempotentKind[UsersModel]):
         names = ", ".join(leaving)
         without_keys = {name: {**each, "keys": ()} for name, each in leaving.items()}
         groups = {**old.groups, **wanted.groups}
-        _write(self._host(wanted), {**wanted.users, **without_keys}, groups)
+        _write(self._host(wanted), {**wanted.users, **without_keys}, groups, wanted.users)
         self._end_sessions(wanted, leaving)
         slurm = Slurm(self._host(wanted))
 
@@ -97,6 +98,10 @@ class UsersKind(IdempotentKind[UsersModel]):
         if not files:
             return None
         users, groups = read_user_files(files)
+        # Who has another number by somebody's hand is not there, and is written anew.
+        users = {
+            name: each for name, each in users.items() if state.users.get(name, each)["uid"] == each["uid"]
+        }
         changed: dict[str, Plain] = {"users": users} if users != state.users else {}
         return changed | ({"groups": dict(groups)} if groups != state.groups else {})
 
@@ -105,14 +110,17 @@ class UsersKind(IdempotentKind[UsersModel]):
 
     def _end_sessions(self, wanted: UsersModel, leaving: Users) -> None:
         """Kill what these users run on login machines; one that does not run has no sessions either."""
-        words = ["pkill", "--signal=KILL", "--uid", ",".join(str(uid) for _, uid, _ in homes(leaving))]
+        uids = leaving_uids(leaving, wanted.users)
+        if not uids:
+            return
+        words = ["pkill", "--signal=KILL", "--uid", ",".join(map(str, uids))]
         for login in wanted.logins:
             if machine_runs(login, self._home.data):
                 transport(login, self._home.data).run(words, timeout_s=_TIMEOUT_S)
 
 
-def _write(host: Transport, users: Users, groups: Mapping[str, int]) -> None:
-    _ask(host, {"files": user_files(users, groups), "users": homes(users)})
+def _write(host: Transport, users: Users, groups: Mapping[str, int], with_homes: Users) -> None:
+    _ask(host, {"files": user_files(users, groups), "users": homes(with_homes)})
 
 
 def _ask(host: Transport, request: Mapping[str, Any]) -> Mapping[str, str]:
