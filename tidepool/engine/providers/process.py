@@ -215,6 +215,8 @@ class PluginProcess:
                 f"plugin {self.name} [{argv[0]}] closed its stdout and told no port{_after(self.stderr_tail())}"
             )
         await self.drained()
+        if self._first_line.done() and self._first_line.result():
+            return self._port_of(self._first_line.result(), argv)  # its end was seen before its words
         raise PluginStartError(f"could not start plugin {self.name} [{argv[0]}]: it {self.describe_end()}")
 
     def _port_of(self, line: str, argv: Sequence[str]) -> int:
