@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulumi
 
 from tidepool import resources
-from tidepool.cluster.accounts import default_accounts, parents_first
+from tidepool.cluster.accounts import Account, default_accounts, parents_first
 from tidepool.components.slurm_controller import SlurmController
 
 
@@ -60,6 +60,7 @@ class AccountTree(pulumi.ComponentResource):
                 qos=list(account.qos),
                 default_qos=account.default_qos or "",
                 limits=dict(account.limits),
+                budget=_budget(account),
                 users={
                     user.name: resources.account_user(
                         user.shares, user.limits, defaults[user.name] == account.name
@@ -71,3 +72,13 @@ class AccountTree(pulumi.ComponentResource):
                 ),
             )
         self.register_outputs({})
+
+
+def _budget(account: Account) -> dict[str, float]:
+    if account.budget is None:
+        return {}
+    said = {
+        "usdPerMonth": account.budget.usd_per_month,
+        "nodeHoursPerMonth": account.budget.node_hours_per_month,
+    }
+    return {name: value for name, value in said.items() if value is not None}

@@ -63,7 +63,14 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
 
 
 def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolExecutor]:
-    from tidepool.cli.scaler_ports import machines_of, policies_of, pool_ports, pulumi_stack, warm_engine
+    from tidepool.cli.scaler_ports import (
+        account_watch,
+        machines_of,
+        policies_of,
+        pool_ports,
+        pulumi_stack,
+        warm_engine,
+    )
     from tidepool.conversion.processes import is_gone, this_process
     from tidepool.infrastructures.connection import transport
     from tidepool.scaling.daemon.daemon import Daemon
@@ -88,6 +95,8 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
     beside = ThreadPoolExecutor(1, thread_name_prefix="up")
     looks = ThreadPoolExecutor(1, thread_name_prefix="kubernetes")
     stacked.callback(lambda: looks.shutdown(wait=False, cancel_futures=True))
+    counts = ThreadPoolExecutor(1, thread_name_prefix="accounts")
+    stacked.callback(lambda: counts.shutdown(wait=False, cancel_futures=True))
     wake = threading.Event()
 
     loop = Loop(
@@ -101,6 +110,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
                 stack.open_slurm,
                 policies_of(stack),
                 pools=pool_ports(stack, looks, _monotonic_s, wake.set),
+                accounts=account_watch(stack, counts, _monotonic_s, wake.set),
             ),
             stack=changed,
             machines=machines,

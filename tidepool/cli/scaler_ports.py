@@ -16,10 +16,13 @@ from tidepool.cli.errors import NOT_THERE, Failure
 from tidepool.cli.explain.record import Record, Source
 from tidepool.cli.stack import Stack, state_files
 from tidepool.cli.stack_spec import described_spec
+from tidepool.clients.slurm.usage import AccountRecords
+from tidepool.infrastructures.connection import transport
 from tidepool.scaling.act.act import adopted, applied, nodes_of
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decision import Decision, Launch, Remove
+from tidepool.scaling.observe.account_watch import AccountWatch
 from tidepool.scaling.observe.kubernetes_watch import AtOnce
 from tidepool.scaling.observe.observation import Observation
 from tidepool.scaling.observe.observe import Observer, Unseen
@@ -114,6 +117,18 @@ def pool_ports(
     )
 
 
+def account_watch(
+    stack: Stack, beside: Executor, monotonic_s: Callable[[], float], wake: Callable[[], None] = lambda: None
+) -> AccountWatch:
+    """What accounts of the stack have used, by slurmdbd's records, which are asked for in ``beside``."""
+    return AccountWatch(
+        lambda controller, cluster: AccountRecords(transport(controller, stack.data), cluster),
+        beside,
+        monotonic_s,
+        wake,
+    )
+
+
 def policies_of(stack: Stack) -> PoliciesFile:
     """The section ``scaling`` of the stack's file."""
     from tidepool.engine.errors import EngineError
@@ -176,9 +191,18 @@ def _decided(stack: Stack, source: Source, record: Record) -> Record:
         changed = pulumi_stack(stack, engine)
         machines = machines_of(stack, changed)
         pools = pool_ports(stack, AtOnce(), time.monotonic)
-        observer = Observer(stack.name, changed, machines, stack.open_slurm, policies_of(stack), pools=pools)
+        accounts = account_watch(stack, AtOnce(), time.monotonic)
+        observer = Observer(
+            stack.name,
+            changed,
+            machines,
+            stack.open_slurm,
+            policies_of(stack),
+            pools=pools,
+            accounts=accounts,
+        )
         with closing(observer):
-            seen = observer.look(is_active=True)
+            seen = observer.look(is_active=True, usage=kept.memory.usage)
     for what in seen.complaints.values():
         show.warn(what)
     state = _state(seen, kept, doing)

@@ -30,6 +30,7 @@ def accounts(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     for account in entries:
         yield from _unknown(account, "qos", known)
         yield from _default_qos(account)
+        yield from _budget(account, spec)
     yield from _users(entries)
     if entries:
         names = ["root", *(each.name for each in entries if each.name is not None)]
@@ -107,6 +108,43 @@ def _default_qos(account: Entry) -> Iterator[Mistake]:
     if isinstance(default, str) and default not in own:
         said = ", ".join(own) or "none"
         yield account.mistake("default_qos", f"it is not among the account's `qos` ({said}); add it there")
+
+
+def _budget(account: Entry, spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    """A budget of nothing, one that Slurm would not hold jobs to, and one of money where nothing costs any."""
+    budget = account.keys.get("budget")
+    if not isinstance(budget, Mapping):
+        return
+    usd, hours = (budget.get(key) for key in ("usd_per_month", "node_hours_per_month"))
+    if usd is None and hours is None:
+        yield account.mistake(
+            "budget", "it limits nothing; say usd_per_month, node_hours_per_month, or leave it out"
+        )
+    enforced = _enforced(spec)
+    if enforced is not None and not {"limits", "safe", "all"} & set(enforced):
+        yield account.mistake(
+            "budget", "Slurm holds jobs to no limits here; add `limits` to controller.accounting.enforce"
+        )
+    entries = [
+        each for fleet in listed(spec, "fleets") for _, each in numbered(fleet.keys.get("infrastructures"))
+    ]
+    priced = any(isinstance(each, Mapping) and each.get("price_usd_per_hour") for each in entries)
+    if usd is not None and not priced:
+        yield Mistake(
+            f"{account.path}.budget.usd_per_month",
+            usd,
+            "no machine of a fleet has a price; give their infrastructures a price_usd_per_hour, or the account "
+            "node_hours_per_month",
+        )
+
+
+def _enforced(spec: Mapping[str, Any]) -> list[str] | None:
+    """Return what a person has Slurm enforce; None where that is Tidepool's own choice."""
+    options = part(spec, "slurm_conf")
+    own = next((options[key] for key in options if str(key).lower() == "accountingstorageenforce"), None)
+    if own is not None:
+        return str(own).lower().split(",")
+    return [word for _, word in words(part(part(spec, "controller"), "accounting").get("enforce"))] or None
 
 
 def _users(entries: list[Entry]) -> Iterator[Mistake]:

@@ -103,6 +103,23 @@ class AccountUser(Part):
     )
 
 
+class Budget(Part):
+    """What an account and all below it may use in a calendar month, in UTC. Jobs that run when it is spent go on."""
+
+    usd_per_month: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="In US dollars, by the prices of the machines that its jobs have, or their parts of them.",
+    )
+    node_hours_per_month: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="In hours of nodes as Slurm counts them: a job has each of its nodes whole, also one that it shares.",
+    )
+
+
 class Account(Part):
     """An account, and who may use it."""
 
@@ -121,6 +138,10 @@ class Account(Part):
     limits: Limits = Field(
         default_factory=FrozenDict,
         description="Limits of it and all below it, by their names in Slurm: `{GrpTRES: cpu=512, MaxJobs: 10}`.",
+    )
+    budget: Budget | None = Field(
+        default=None,
+        description="What it and all below it may use in a month; none by default. When it is spent no job of theirs begins.",
     )
     qos: tuple[QosName, ...] = Field(
         default=(), description="Qualities of service that its jobs may ask for; by default its parent's."
@@ -159,3 +180,15 @@ def default_accounts(accounts: Sequence[Account]) -> Mapping[str, str]:
 
 def _members(accounts: Iterable[Account]) -> Iterator[tuple[Account, AccountUser]]:
     return ((account, user) for account in accounts for user in account.users)
+
+
+def accounts_above(accounts: Iterable[Account]) -> Mapping[str, tuple[str, ...]]:
+    """Return for each account itself and those above it, from below."""
+    parents = {account.name: account.parent for account in accounts}
+    found = {}
+    for name in parents:
+        way = [name]
+        while (above := parents.get(way[-1])) is not None:
+            way.append(above)
+        found[name] = tuple(way)
+    return found

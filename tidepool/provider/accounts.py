@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tidepool.clients.slurm import Slurm
@@ -14,6 +14,7 @@ from tidepool.clients.slurm.accounting import Accounting, Key, Quality
 from tidepool.clients.slurm.accounting import Association as Entry
 from tidepool.clients.slurm.contract import ControllerDown, DatabaseDown, Refused, SlurmError
 from tidepool.clients.slurm.limits import Limited, exceeded
+from tidepool.clients.slurm.usage import HOLDING_LIMIT
 from tidepool.clients.transport import TimedOut, Transport, Unreachable
 from tidepool.cluster.accounts import ROOT_ACCOUNT
 from tidepool.cluster.failures import Note
@@ -35,6 +36,7 @@ from tidepool.resources.values import Plain
 
 _FRESH_S: Final = 5.0
 #: Then nothing can be seen, and what cannot be seen is not gone.
+_HOLD: Final = {HOLDING_LIMIT: "0"}
 _UNSEEN: Final = (ControllerDown, DatabaseDown, TimedOut, Unreachable)
 
 
@@ -46,6 +48,8 @@ class _Write:
     account: str = ""
     gone: tuple[str, ...] = ()
     all_gone: bool = False
+    #: Where the scaler holds the account, for its budget is spent, it stays held.
+    keeps_hold: bool = False
 
 
 class _Database:
@@ -115,6 +119,10 @@ class _Database:
             if each.all_gone:
                 _must_be_alone(each, leaving, there)
         written = {entry.key: entry for each in writes for entry in each.entries}
+        for each in writes:
+            key = (each.account, "")
+            if each.keeps_hold and key in written and _is_held(there.get(key)):
+                written[key] = replace(written[key], limits={**written[key].limits, **_HOLD})
         # Accounts before their users; a parent was written when whoever is below it is asked for.
         ordered = sorted(written.values(), key=lambda each: (each.user != "", each.key))
         self.accounting.set_associations(ordered, there)
@@ -124,6 +132,10 @@ class _Database:
         )
         if leaving:
             self.accounting.delete_accounts(sorted(leaving))
+
+
+def _is_held(there: Entry | None) -> bool:
+    return there is not None and _HOLD.items() <= there.limits.items()
 
 
 def _must_be_alone(write: _Write, leaving: Collection[str], there: Mapping[Key, Entry]) -> None:
@@ -244,7 +256,7 @@ class AccountKind(Kind[AccountModel]):
         yield from connection_mistakes({"controller": wanted.controller}, self._home.data)
 
     def create(self, wanted: AccountModel, task: Task) -> Made:
-        self._write(wanted)
+        self._write(wanted, keeps_hold=bool(wanted.budget))
         return Made(f"{wanted.cluster}/{wanted.account}")
 
     def refuse_update(self, old: AccountModel, wanted: AccountModel) -> Iterator[Note]:
@@ -257,7 +269,9 @@ class AccountKind(Kind[AccountModel]):
                     yield Note(f"{words}: what runs goes on, and nothing begins until it is below")
 
     def update(self, id: str, old: AccountModel, wanted: AccountModel, task: Task) -> Mapping[str, Plain]:
-        self._write(wanted, gone=tuple(sorted({*(old.users or {})} - {*(wanted.users or {})})))
+        gone = tuple(sorted({*(old.users or {})} - {*(wanted.users or {})}))
+        # With another budget its jobs may begin, until the scaler has seen that it is spent as well.
+        self._write(wanted, gone, keeps_hold=bool(wanted.budget) and wanted.budget == old.budget)
         return {}
 
     def look(self, id: str, state: AccountModel) -> Mapping[str, Plain] | None:
@@ -268,7 +282,7 @@ class AccountKind(Kind[AccountModel]):
         known, there = _account(state), all_there.get((state.account, ""))
         if there is None:
             return None
-        changed = _differences(known, there)
+        changed = _differences(known, _not_held(there, known) if state.budget else there)
         if there.parent != (known.parent or ROOT_ACCOUNT):
             changed["parent"] = there.parent
         if set(there.qos) != set(known.qos):
@@ -292,15 +306,24 @@ class AccountKind(Kind[AccountModel]):
         except Refused as error:
             raise Refusal(f"the account {state.account} cannot go: {error.words}{_remedy(error)}") from error
 
-    def _write(self, wanted: AccountModel, gone: tuple[str, ...] = ()) -> None:
+    def _write(self, wanted: AccountModel, gone: tuple[str, ...] = (), *, keeps_hold: bool) -> None:
         users = [
             _user(wanted.account, user, settings) for user, settings in sorted((wanted.users or {}).items())
         ]
-        write = _Write((_account(wanted), *users), wanted.account, gone)
+        write = _Write((_account(wanted), *users), wanted.account, gone, keeps_hold=keeps_hold)
         _written(f"the account {wanted.account}", self._database(wanted), write)
 
     def _database(self, wanted: AccountModel) -> _Database:
         return _database(self._home, wanted.controller, wanted.cluster)
+
+
+def _not_held(there: Entry, known: Entry) -> Entry:
+    """Return an account as it would be if its budget were not spent."""
+    if not _is_held(there):
+        return there
+    limits = {name: value for name, value in there.limits.items() if name != HOLDING_LIMIT}
+    own = {name: value for name, value in known.limits.items() if name == HOLDING_LIMIT}
+    return replace(there, limits={**limits, **own})
 
 
 def _account(wanted: AccountModel) -> Entry:

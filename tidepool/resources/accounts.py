@@ -44,6 +44,9 @@ class AccountModel(Model):
     qos: Field[Sequence[str]] = given(default=(), stored=True)
     default_qos: Field[str] = given(default="", stored=True)
     limits: Field[Mapping[str, str]] = given(default={}, stored=True)
+    #: What it and all below it may use in a month, `usdPerMonth` and `nodeHoursPerMonth`. The scaler holds to it: while it
+    #: is spent, Slurm's GrpJobs of the account is 0, which is no difference to ``limits``.
+    budget: Field[Mapping[str, float]] = given(default={})
     #: Who may use it, and no others, by name; each as `account_user` gives it. None: that is not this resource's affair.
     users: Field[Mapping[str, Any] | None] = given(default=None)
 

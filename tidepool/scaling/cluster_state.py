@@ -16,6 +16,7 @@ from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.record import Conversion
 from tidepool.infrastructures import Machine
+from tidepool.scaling.usage import AccountUsage
 
 _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 
@@ -122,6 +123,8 @@ class ClusterState:
     power_down: frozenset[str] = frozenset()
     #: Of converged pools. Their nodes and machines are among those of Slurm and of the infrastructure as well.
     pools: PoolsState = field(default_factory=PoolsState)
+    #: What accounts have used; None where none has a budget, or slurmdbd was not asked yet.
+    usage: AccountUsage | None = None
 
 
 def nodes_of(hostlist: str) -> tuple[str, ...]:

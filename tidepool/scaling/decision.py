@@ -197,6 +197,40 @@ class NodeView(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class AccountBudget:
+    """The budget of an account and all below it, and what of it is used this month; ``until`` is when that ends.
+
+    ``as_of`` is when that was known; None where it is not known yet. A limit that it has not is None.
+    """
+
+    usd: float
+    usd_per_month: float | None
+    node_hours: float
+    node_hours_per_month: float | None
+    as_of: datetime | None
+    until: datetime
+
+    @property
+    def percent(self) -> int:
+        """The part of the budget that is used, in whole per cent; of two, the larger."""
+        pairs = (self.usd, self.usd_per_month), (self.node_hours, self.node_hours_per_month)
+        return max(int(100 * used / most) if most else 100 for used, most in pairs if most is not None)
+
+    @property
+    def is_spent(self) -> bool:
+        """Return whether none of it is left, or how much is not known yet."""
+        return self.as_of is None or self.percent >= 100
+
+    @property
+    def words(self) -> str:
+        """``$4.10 of $5.00, 12.3 of 20 node-hours``."""
+        told = [] if self.usd_per_month is None else [f"${self.usd:,.2f} of ${self.usd_per_month:,.2f}"]
+        if self.node_hours_per_month is not None:
+            told.append(f"{self.node_hours:,.2f} of {self.node_hours_per_month:,g} node-hours")
+        return ", ".join(told)
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """In US dollars: what runs costs an hour, what the month has cost, and what it would come to by its end."""
 
@@ -224,3 +258,5 @@ class Decision:
     waiting_pods: Mapping[str, WaitingPod] = field(default_factory=lambda: _NOTHING)
     #: By node name, every machine of every converged pool; they are not among ``nodes``.
     machines: Mapping[str, MachineView] = field(default_factory=lambda: _NOTHING)
+    #: By account that has one.
+    budgets: Mapping[str, AccountBudget] = field(default_factory=lambda: _NOTHING)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
 from tidepool.infrastructures import MachineKey
+from tidepool.scaling.usage import AccountUsage
 
 _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 
@@ -64,6 +65,13 @@ class Backoff:
         return self.cause in ("capacity", "permanent")
 
 
+class MachineTime(NamedTuple):
+    """The time of machines that were there, and what they cost in US dollars."""
+
+    seconds: float = 0
+    usd: float = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Spent:
     """The costs of this calendar month's machines until ``until``, in US dollars. ``month`` is ``2026-11``."""
@@ -71,6 +79,16 @@ class Spent:
     month: str
     usd: float
     until: datetime
+    #: By month, and by `at_location`, empty for the cluster's own machines: since ``since``, of two years at most.
+    machines: Mapping[str, Mapping[str, MachineTime]] = field(default_factory=lambda: _NOTHING)
+    since: datetime | None = None
+
+
+class Warned(NamedTuple):
+    """How much of a month's budget was used when it was told last: 80, 95 or 100 per cent."""
+
+    month: str
+    percent: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +150,13 @@ class Memory:
     #: Jobs for which there is room on nodes that are up, and since when: Slurm may see it otherwise.
     has_room_since: Mapping[int, datetime] = field(default_factory=lambda: _NOTHING)
     spent: Spent | None = None
+    #: What accounts have used, as it was known last; where some have budgets.
+    usage: AccountUsage | None = None
+    #: By account.
+    warned: Mapping[str, Warned] = field(default_factory=lambda: _NOTHING)
     pools: PoolMemory = field(default_factory=PoolMemory)
+
+
+def outlasting(memory: Memory) -> Memory:
+    """Return what of ``memory`` is true of a cluster that was taken down: what it cost, and what of budgets is used."""
+    return Memory(spent=memory.spent, usage=memory.usage, warned=memory.warned)

@@ -17,8 +17,9 @@ from tidepool.scaling.act.act import Hands, adopted, is_for_the_stack, nodes_of
 from tidepool.scaling.cluster_state import ClusterState, is_at_work
 from tidepool.scaling.daemon.audit import Audit
 from tidepool.scaling.daemon.operations import Dependencies, Operations, State
+from tidepool.scaling.decide.account_budgets import warning_words, warnings
 from tidepool.scaling.decision import Decision, Launch, Remove
-from tidepool.scaling.memory import Memory
+from tidepool.scaling.memory import Warned, outlasting
 from tidepool.scaling.observe.observation import Observation
 from tidepool.scaling.observe.observe import Unseen
 from tidepool.scaling.observe.source import PollInterval, backoff_s
@@ -232,7 +233,7 @@ class Loop:
                 )
             self._dependencies.journal.write_kept(
                 self._lease,
-                Kept({}, Memory(spent=state.memory.spent), state.power_up, state.power_down),
+                Kept({}, outlasting(state.memory), state.power_up, state.power_down),
             )
             self._state, self._is_down = None, True
         return Turn("waits", 2.0, text)
@@ -246,7 +247,9 @@ class Loop:
         state = self._state
         self._operations.collect(state)
         paused = dependencies.journal.paused()
-        observation = dependencies.observer.look(is_active=self._is_active, reads_stack=state.running is None)
+        observation = dependencies.observer.look(
+            is_active=self._is_active, reads_stack=state.running is None, usage=state.memory.usage
+        )
         self._is_down = False
         self._adopt(state, observation)
         if observation.seen.spec.scaling.mode == "power_save":
@@ -258,8 +261,10 @@ class Loop:
             inherited, state.inherited = state.inherited, ()
             self._act(state, inherited, {node.name for node in cluster.nodes})
             return Turn("leads", 0, "", observation, self._decision)
+        before = state.memory.warned
         decision = self._decided(state, cluster)
         if decision is not None:
+            self._keep_budgets(state, cluster, decision, before)
             if decision.actions:
                 self._take(state, cluster, decision)
             # Afterwards: of a very large cluster it takes a third of a second.
@@ -369,6 +374,39 @@ class Loop:
         if not decision.actions:
             state.memory, state.desired = decision.memory, decision.desired
         return decision
+
+    def _keep_budgets(
+        self, state: State, cluster: ClusterState, decision: Decision, before: Mapping[str, Warned]
+    ) -> None:
+        """Tell once what is used of budgets, and have Slurm begin no job of accounts whose budget is spent."""
+        if not decision.budgets:
+            return
+        state.memory = replace(state.memory, warned=decision.memory.warned)
+        _, news = warnings(decision.budgets, before)
+        if news:
+            # First: who is killed in between has told it rather once than twice.
+            self._write_kept(state, at_once=True)
+        for account in news:
+            budget = decision.budgets[account]
+            self._dependencies.say(
+                "account-budget",
+                account=account,
+                percent=budget.percent,
+                text=warning_words(account, budget),
+            )
+        if self._may_act():
+            spent = {account for account, budget in decision.budgets.items() if budget.is_spent}
+            held, freed = self._dependencies.observer.hold_accounts(cluster.spec, spent)
+            for account in held:
+                self._dependencies.say(
+                    "account-held",
+                    account=account,
+                    text=f"Slurm begins no job of the account {account} any more",
+                )
+            for account in freed:
+                self._dependencies.say(
+                    "account-freed", account=account, text=f"Slurm begins jobs of the account {account} again"
+                )
 
     def _take(self, state: State, cluster: ClusterState, decision: Decision) -> None:
         assert self._lease is not None

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
+from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.capacity import node_prices
 from tidepool.scaling.decide.node_status import NodeAction
 from tidepool.scaling.decide.reconcile import Entry, Reconciled
 from tidepool.scaling.decision import Phase
-from tidepool.scaling.memory import Memory, Spent
+from tidepool.scaling.memory import MachineTime, Memory, Spent, at_location
 
 _HOUR = timedelta(hours=1)
+#: So many months of machine time are remembered, for reports.
+_MONTHS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,15 @@ def books(state: ClusterState, memory: Memory, reconciled: Reconciled) -> Books:
     """Return what all that is there costs."""
     prices = node_prices(state.spec)
     own = own_usd_per_hour(state.spec)
-    rate = own + sum(price_of(entry, prices) for entry in reconciled.entries.values() if has_machine(entry))
+    there = Counter((each.fleet, each.location) for each in reconciled.entries.values() if has_machine(each))
+    rates = {"": (own_machines(state.spec), own)} | {
+        at_location(*where): (count, count * _price(*where, prices)) for where, count in there.items()
+    }
+    rate = sum(usd_per_hour for _, usd_per_hour in rates.values())
     own_usd = own * ((month_end(state.at) - state.at) / _HOUR)
     committed, bound = _of_nodes(state, memory, reconciled, prices)
-    return Books(rate, spent(memory.spent, state.at, rate), own_usd + committed, own_usd + bound)
+    now = with_machines(spent(memory.spent, state.at, rate), memory.spent, rates)
+    return Books(rate, now, own_usd + committed, own_usd + bound)
 
 
 def has_machine(entry: Entry) -> bool:
@@ -51,14 +60,22 @@ def has_machine(entry: Entry) -> bool:
 
 def price_of(entry: Entry, prices: Mapping[tuple[str, str], float]) -> float:
     """Return what the machine of a node costs an hour where it is, by `node_prices`."""
-    return prices.get((entry.fleet, entry.location), prices.get((entry.fleet, ""), 0.0))
+    return _price(entry.fleet, entry.location, prices)
+
+
+def _price(fleet: str, location: str, prices: Mapping[tuple[str, str], float]) -> float:
+    return prices.get((fleet, location), prices.get((fleet, ""), 0.0))
 
 
 def own_usd_per_hour(spec: ClusterSpec) -> float:
     """Return what the cluster's own machines cost an hour."""
+    return own_machines(spec) * spec.controller.infrastructure.price_usd_per_hour
+
+
+def own_machines(spec: ClusterSpec) -> int:
+    """Return how many machines are the cluster's own."""
     controller = spec.controller
-    machines = 1 + int(controller.backup) + int(controller.accounting is not None) + controller.login_machines
-    return machines * controller.infrastructure.price_usd_per_hour
+    return 1 + int(controller.backup) + int(controller.accounting is not None) + controller.login_machines
 
 
 def spent(before: Spent | None, at: datetime, usd_per_hour: float) -> Spent:
@@ -71,6 +88,30 @@ def spent(before: Spent | None, at: datetime, usd_per_hour: float) -> Spent:
     begin = max(before.until, month_begin(at))
     usd = before.usd if before.month == month else 0.0
     return Spent(month, usd + usd_per_hour * ((at - begin) / _HOUR), at)
+
+
+def with_machines(now: Spent, before: Spent | None, rates: Mapping[str, tuple[int, float]]) -> Spent:
+    """``now`` with the time of machines since ``before``. ``rates``: by `at_location` how many, and what they cost an hour."""
+    if before is None:
+        return replace(now, since=now.until)
+    found = {month: dict(times) for month, times in before.machines.items()}
+    begin = before.until
+    while begin < now.until:
+        end = min(month_end(begin), now.until)
+        times = found.setdefault(f"{begin:%Y-%m}", {})
+        for where, (count, usd_per_hour) in rates.items():
+            known = times.get(where, MachineTime())
+            times[where] = MachineTime(
+                known.seconds + count * (end - begin).total_seconds(),
+                known.usd + usd_per_hour * ((end - begin) / _HOUR),
+            )
+        begin = end
+    kept = sorted(found)[-_MONTHS:]
+    return replace(
+        now,
+        machines=FrozenDict({month: FrozenDict(found[month]) for month in kept}),
+        since=before.since or before.until,
+    )
 
 
 def month_begin(at: datetime) -> datetime:

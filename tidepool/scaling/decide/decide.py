@@ -16,6 +16,7 @@ from tidepool.clients.slurm import Job, JobState
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.cluster_state import ClusterState
+from tidepool.scaling.decide.account_budgets import account_budgets, newest_usage, spent_accounts, warnings
 from tidepool.scaling.decide.budget import books
 from tidepool.scaling.decide.excess import find_excess
 from tidepool.scaling.decide.floors import Outlook, serve, shrink
@@ -48,6 +49,9 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
     pools = Convergence(whole, memory)
     state, reconciled = _put_right(state, memory)
     cost = books(state, memory, reconciled)
+    usage = newest_usage(state, memory)
+    budgets = account_budgets(state, usage, cost.spent)
+    spent = spent_accounts(state.spec.accounts, budgets)
     wanted = wants(state.spec, state.at)
     asked_for = powered_up(state)
     plan = Plan.begin(state, memory, remembered(state, memory, reconciled, asked_for))
@@ -62,14 +66,14 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
 
     idle: Mapping[str, str] = {}
     if state.spec.scaling.mode == "power_save":
-        growth = _grown(outlook, whole, known, left, pools)
+        growth = _grown(outlook, whole, known, left, pools, spent)
         waiting = _as_slurm_asks(growth, pools)
         outlook = replace(outlook, plan=follow(outlook.plan, state, known, reconciled, left))
     else:
         outlook, left = serve(outlook, wanted, left, (), spare=False)
         known = replace(known, launches=outlook.plan.memory.launches)
         for_jobs = left if wanted.serves_jobs else replace(left, closed=_NO_POLICY)
-        growth = _grown(outlook, whole, known, for_jobs, pools, wanted.horizon_s)
+        growth = _grown(outlook, whole, known, for_jobs, pools, spent, wanted.horizon_s)
         waiting = growth.waiting
         outlook, left = _with_growth(outlook, growth, left, pools)
         needed = growth.needed.union(*(launch.nodes for launch in growth.launches))
@@ -79,7 +83,14 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
     to_slurm = [launch for launch in growth.launches if launch.fleet in pools.names]
     settled = pools.settle(to_slurm, growth.needed)
     plan = outlook.plan.with_others(settled.converts)
-    after = replace(plan.memory, has_room_since=growth.has_room_since, spent=cost.spent, pools=settled.memory)
+    after = replace(
+        plan.memory,
+        has_room_since=growth.has_room_since,
+        spent=cost.spent,
+        usage=usage,
+        warned=warnings(budgets, memory.warned)[0],
+        pools=settled.memory,
+    )
 
     return Decision(
         at=state.at,
@@ -91,6 +102,7 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
         cost=Cost(cost.usd_per_hour, cost.spent.usd, cost.projected_usd),
         waiting_pods=settled.waiting_pods,
         machines=settled.machines,
+        budgets=budgets,
     )
 
 
@@ -100,13 +112,14 @@ def _grown(
     memory: Memory,
     left: Limits,
     pools: Convergence,
+    spent: Mapping[str, str],
     horizon_s: int | None = None,
 ) -> Growth:
     """Growth sees the machines of pools beside the fleets' nodes."""
     # As fleets' nodes are desired since the look.
     seen = replace(outlook.state, nodes=whole.nodes)
     phases = {**outlook.phases(), **pools.phases()}
-    return grow(seen, memory, phases, left, horizon_s=horizon_s, spare=pools.to_slurm)
+    return grow(seen, memory, phases, left, horizon_s=horizon_s, spare=pools.to_slurm, spent=spent)
 
 
 def _put_right(state: ClusterState, memory: Memory) -> tuple[ClusterState, Reconciled]:

@@ -66,6 +66,7 @@ def grow(
     *,
     horizon_s: int | None = None,
     spare: Mapping[str, Spare] | None = None,
+    spent: Mapping[str, str] | None = None,
 ) -> Growth:
     """Nodes for all jobs that wait, in one step, by priority; a job of several nodes gets all of them or none.
 
@@ -78,10 +79,11 @@ def grow(
         horizon_s: None gives every job nodes at once (`queue`). A number of seconds lets jobs follow one another on
             a node as long as their time limits end within it (`backlog`).
         spare: by converged pool, the machines that could come to Slurm.
+        spent: by account that nothing is made for, why not.
     """
     has_budget = state.spec.limits.budget_usd_per_month is not None
     by_time = has_budget or horizon_s is not None
-    queue = pending(state, allowance.capped_accounts, by_time=by_time)
+    queue = pending(state, allowance.capped_accounts, by_time=by_time, spent=spent or {})
     if not queue.wanted:
         return Growth((), (), queue.waiting, frozenset(), {})
     demand = _Demand(state, memory, queue)

@@ -16,6 +16,7 @@ from tidepool.clients.slurm import Job, Node, NotFound, Partition, Reservation, 
 from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.slots import fleet_and_number
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.journal import Journal
 from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.processes import as_driven
@@ -23,11 +24,13 @@ from tidepool.conversion.record import Conversion, newest
 from tidepool.infrastructures import Infrastructure, Machine
 from tidepool.infrastructures.several import Listing, listing
 from tidepool.scaling.cluster_state import ClusterState, PoolsState
+from tidepool.scaling.observe.account_watch import AccountWatch
 from tidepool.scaling.observe.kubernetes_watch import KubernetesWatch
 from tidepool.scaling.observe.observation import Observation, PoolsRecheck, Recheck
 from tidepool.scaling.observe.policies_file import PoliciesFile
 from tidepool.scaling.observe.source import TIMES, PollInterval, Source, lost_nodes, unexplained
 from tidepool.scaling.ports import NotUp, Stack, StackError, StackOutputs
+from tidepool.scaling.usage import AccountUsage
 
 _T = TypeVar("_T")
 
@@ -84,8 +87,8 @@ class PoolDoors:
 class Observer:
     """Looks. ``open_slurm`` gives the client of the Slurm whose controller a connection names.
 
-    ``machines`` is where the fleets' machines come from. Without ``pools``, nothing is known of machines of pools. Not
-    for several threads at once, but for `recheck`.
+    ``machines`` is where the fleets' machines come from. Without ``pools``, nothing is known of machines of pools,
+    and without ``accounts`` of what accounts have used. Not for several threads at once, but for `recheck`.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class Observer:
         monotonic_s: Callable[[], float] = time.monotonic,
         pools: PoolDoors | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        accounts: AccountWatch | None = None,
     ) -> None:
         self._name = name
         self._stack = stack
@@ -107,6 +111,7 @@ class Observer:
         self._monotonic_s = monotonic_s
         self._pools = pools
         self._now = now
+        self._accounts = accounts
         self._conversions: Journal | None = None
         self._slurm: SlurmClient | None = None
         self._controller: Mapping[str, Any] | None = None
@@ -128,10 +133,13 @@ class Observer:
         """Return how long the look at the queue took, which every look has."""
         return self._sources.jobs.cost_s
 
-    def look(self, *, is_active: bool, reads_stack: bool = True) -> Observation:
+    def look(
+        self, *, is_active: bool, reads_stack: bool = True, usage: AccountUsage | None = None
+    ) -> Observation:
         """One look. ``is_active`` says that something is going on, so that more is looked at, and more often.
 
-        Without ``reads_stack`` the stack is as it was: while it changes, its state says little.
+        Without ``reads_stack`` the stack is as it was: while it changes, its state says little. ``usage`` is what is known
+        of what accounts have used.
 
         Raises:
             Unseen: Slurm does not answer, or what it says is not believed yet; or there is no cluster.
@@ -151,6 +159,7 @@ class Observer:
         spec = self._policies.in_force(told.spec) if self._policies else told.spec
         self._complain("policies", self._policies.mistake if self._policies else "")
         pools = self._look_at_pools(told, is_active)
+        used = self._look_at_accounts(told, spec, usage, is_active)
         return Observation(
             told,
             ClusterState(
@@ -165,6 +174,7 @@ class Observer:
                 recorded=None if "stack" in self._complaints else told.recorded,
                 images=told.images,
                 pools=pools,
+                usage=used,
             ),
             self._lag_s(),
             dict(self._complaints),
@@ -261,6 +271,8 @@ class Observer:
         if self._conversions is not None:
             self._conversions.close()
             self._conversions = None
+        if self._accounts is not None:
+            self._accounts.close()
 
     # Slurm
 
@@ -372,6 +384,21 @@ class Observer:
             conversions=conversions,
             unseen="; ".join(filter(None, unknown)),
         )
+
+    def _look_at_accounts(
+        self, told: StackOutputs, spec: ClusterSpec, known: AccountUsage | None, is_active: bool
+    ) -> AccountUsage | None:
+        if self._accounts is None:
+            return None
+        used = self._accounts.latest(told.controller, spec, self._now(), known, is_active=is_active)
+        self._complain("accounts", self._accounts.failure)
+        return used
+
+    def hold_accounts(
+        self, spec: ClusterSpec, spent: Collection[str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Have Slurm begin no job of these accounts, as `AccountWatch.hold`."""
+        return self._accounts.hold(spec, spent) if self._accounts is not None else ((), ())
 
     def _ended_and_under_way(self, told: StackOutputs) -> tuple[tuple[Conversion, ...] | None, str]:
         stays_s = max(pool.minimum_stay_s for pool in told.spec.pools)

@@ -159,11 +159,17 @@ _ENDLESS: Final = 1 << 62
 _NEVER_BEFORE: Final = "it is not to begin before"
 
 
-def pending(state: ClusterState, capped: Collection[str] = (), *, by_time: bool = False) -> Pending:
+def pending(
+    state: ClusterState,
+    capped: Collection[str] = (),
+    *,
+    by_time: bool = False,
+    spent: Mapping[str, str] = MappingProxyType({}),
+) -> Pending:
     """Read the queue.
 
     ``capped`` are the accounts for which it matters whose job it is; ``by_time`` says that it matters how long jobs
-    may run, even where no partition has such a limit.
+    may run, even where no partition has such a limit. ``spent`` tells by account why jobs of it may not begin.
     """
     found = Pending()
     tiers = {partition.name: partition.priority_tier for partition in state.partitions}
@@ -177,6 +183,9 @@ def pending(state: ClusterState, capped: Collection[str] = (), *, by_time: bool 
     het: dict[int, list[tuple[Job, Same, str]]] = {}
     for job in state.jobs:
         if job.state is not JobState.PENDING:
+            continue
+        if job.account in spent and job.het_job_id is None:
+            found.waiting[job.job_id] = Waiting(job.job_id, "limit", spent[job.account])
             continue
         key = (
             job.request or _request_key(job),
@@ -200,7 +209,7 @@ def pending(state: ClusterState, capped: Collection[str] = (), *, by_time: bool 
         else:
             copies, held = _startable(job, same.rules, soon, running)
         if job.het_job_id is not None:
-            het.setdefault(job.het_job_id, []).append((job, same, held))
+            het.setdefault(job.het_job_id, []).append((job, same, spent.get(job.account, held)))
         elif held:
             found.waiting[job.job_id] = Waiting(job.job_id, "held", held)
         else:

@@ -1,0 +1,129 @@
+"""Budgets of accounts: what of each is used, which are spent, whose jobs wait for that, and what is told of it. Pure.
+
+What is known last holds: while slurmdbd does not answer, and from one month to the next until it was asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from tidepool.cluster.accounts import Account, accounts_above
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.cluster_state import ClusterState
+from tidepool.scaling.decide.budget import month_end
+from tidepool.scaling.decision import AccountBudget
+from tidepool.scaling.memory import Memory, Spent, Warned
+from tidepool.scaling.usage import SECOND_US, AccountUsage, Use
+
+#: When it is told how much of a budget is used, in per cent.
+WARNED_AT: Final = (80, 95, 100)
+_HOUR_S: Final = 3600
+
+
+def newest_usage(state: ClusterState, memory: Memory) -> AccountUsage | None:
+    """Return what is known last of what accounts have used; None where none has a budget."""
+    if not any(account.budget for account in state.spec.accounts):
+        return None
+    known = [each for each in (memory.usage, state.usage) if each is not None]
+    return max(known, key=lambda each: each.until, default=None)
+
+
+def account_budgets(
+    state: ClusterState, usage: AccountUsage | None, spent: Spent | None
+) -> Mapping[str, AccountBudget]:
+    """Return the budget of each account that has one. ``spent`` says what machines have cost."""
+    accounts = state.spec.accounts
+    above = accounts_above(accounts)
+    own = usage.accounts if usage else {}
+    found = {}
+    for account in accounts:
+        if account.budget is None:
+            continue
+        below = [own.get(name, {}) for name in above if account.name in above[name]]
+        found[account.name] = AccountBudget(
+            usd=sum(_usd(state.spec, fleets, usage, spent) for fleets in below),
+            usd_per_month=account.budget.usd_per_month,
+            node_hours=sum(use.node_s for fleets in below for use in fleets.values()) / _HOUR_S,
+            node_hours_per_month=account.budget.node_hours_per_month,
+            as_of=usage.until if usage else None,
+            until=month_end(state.at),
+        )
+    return FrozenDict(found)
+
+
+def _usd(
+    spec: ClusterSpec, fleets: Mapping[str, Use], usage: AccountUsage | None, spent: Spent | None
+) -> float:
+    month = usage.month if usage else ""
+    return sum(
+        use.machine_us / SECOND_US / _HOUR_S * fleet_price(spec, fleet, month, spent)
+        for fleet, use in fleets.items()
+    )
+
+
+def fleet_price(spec: ClusterSpec, fleet: str, month: str, spent: Spent | None) -> float:
+    """Return what a machine of a fleet cost an hour, on average of the month; by the spec where none was counted."""
+    times = [
+        time
+        for where, time in (spent.machines.get(month, {}) if spent else {}).items()
+        if where.partition("@")[0] == fleet
+    ]
+    seconds = sum(time.seconds for time in times)
+    if seconds > 0:
+        return sum(time.usd for time in times) / seconds * _HOUR_S
+    entries = next((each.infrastructures for each in spec.fleets if each.name == fleet), ())
+    return entries[0].price_usd_per_hour if entries else 0.0
+
+
+def spent_accounts(accounts: Iterable[Account], budgets: Mapping[str, AccountBudget]) -> Mapping[str, str]:
+    """Return by account whose jobs may not begin why not, in words: its budget, or that of one above it, is spent."""
+    found = {}
+    for name, way in accounts_above(accounts).items():
+        spent = next((each for each in way if each in budgets and budgets[each].is_spent), None)
+        if spent is not None:
+            found[name] = spent_words(spent, budgets[spent])
+    return found
+
+
+def spent_words(account: str, budget: AccountBudget) -> str:
+    """``the budget of the account physics is spent ($5.02 of $5.00, as of 12:00 UTC); it begins anew on 2026-12-01 UTC``."""
+    if budget.as_of is None:
+        return f"how much of the budget of the account {account} is used is not known yet: slurmdbd has not answered"
+    return (
+        f"the budget of the account {account} is spent ({budget.words}, as of {budget.as_of:%Y-%m-%d %H:%M} UTC); it "
+        f"begins anew on {budget.until:%Y-%m-%d} UTC"
+    )
+
+
+def warnings(
+    budgets: Mapping[str, AccountBudget], before: Mapping[str, Warned]
+) -> tuple[Mapping[str, Warned], tuple[str, ...]]:
+    """Return what is to be remembered of what was told, and which accounts are to be told of now.
+
+    Of each month and account each of `WARNED_AT` is told once. Where a budget is raised, what is below again may come again.
+    """
+    now = dict(_reached(budgets))
+    news = tuple(
+        account
+        for account, warned in now.items()
+        if account not in before
+        or before[account].month != warned.month
+        or before[account].percent < warned.percent
+    )
+    return FrozenDict(now), news
+
+
+def _reached(budgets: Mapping[str, AccountBudget]) -> Iterator[tuple[str, Warned]]:
+    for account, budget in budgets.items():
+        reached = max((each for each in WARNED_AT if budget.percent >= each), default=0)
+        if reached and budget.as_of is not None:
+            yield account, Warned(f"{budget.as_of:%Y-%m}", reached)
+
+
+def warning_words(account: str, budget: AccountBudget) -> str:
+    """``85 % of the budget of the account physics is used: $4.25 of $5.00``."""
+    if budget.is_spent:
+        return f"{spent_words(account, budget)}: no machine is made for it, and Slurm begins none of its jobs"
+    return f"{budget.percent} % of the budget of the account {account} is used: {budget.words}"

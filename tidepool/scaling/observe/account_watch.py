@@ -1,0 +1,157 @@
+"""Asks slurmdbd beside the daemon's turns what accounts have used, and has Slurm hold those whose budget is spent.
+
+A month of 100,000 jobs is 20 s of sacct, the last hours 0.2 s: the month is asked for once a day (`counted`). What is held is
+what slurmctld says, and is made what it should be whenever that differs; so nothing has to be remembered of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Executor, Future, wait
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from tidepool.clients.slurm.contract import SlurmError
+from tidepool.clients.slurm.limits import Limited
+from tidepool.clients.slurm.usage import HOLDING_LIMIT, JobTime, held_accounts
+from tidepool.cluster.shape import Shape
+from tidepool.cluster.slurm_conf import fleets_and_pools
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.observe.source import PollInterval
+from tidepool.scaling.usage import AccountUsage, counted
+
+#: While something is going on, and while nothing is.
+_LOOKS: Final = {True: PollInterval(0.05, 3, 120), False: PollInterval(0.02, 15, 300)}
+#: After a failure.
+_AGAIN_S: Final = 10.0
+#: For so long the first answer is waited for: without it nothing is known. Shorter than a lease.
+_FIRST_S: Final = 8.0
+
+
+class AccountRecords(Protocol):
+    """slurmdbd's records of a cluster, as `tidepool.clients.slurm.usage.AccountRecords`."""
+
+    def job_times(self, begin: int, end: int) -> tuple[JobTime, ...]: ...
+    def limits(self) -> tuple[Limited, ...]: ...
+    def set_holding_limit(self, accounts: Collection[str], value: str) -> None: ...
+    def close(self) -> None: ...
+
+
+OpenRecords = Callable[[Mapping[str, Any], str], AccountRecords]
+"""Gives the records of a cluster, by the connection of its controller and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    usage: AccountUsage
+    #: By account that Slurm knows, whether it is held.
+    held: Mapping[str, bool]
+
+
+class AccountWatch:
+    """The newest look at what accounts have used. ``wake`` is called by whatever thread has ended one."""
+
+    def __init__(
+        self,
+        open_records: OpenRecords,
+        beside: Executor,
+        monotonic_s: Callable[[], float],
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._open = open_records
+        self._beside = beside
+        self._monotonic_s = monotonic_s
+        self._wake = wake
+        self._records: AccountRecords | None = None
+        self._where: tuple[Mapping[str, Any], str] | None = None
+        self._look: Future[_Look] | None = None
+        self._began_s = float("-inf")
+        self._cost_s = 0.0
+        self._seen: _Look | None = None
+        #: Why slurmdbd cannot be asked, in words; empty where it can.
+        self.failure = ""
+
+    def latest(
+        self,
+        controller: Mapping[str, Any],
+        spec: ClusterSpec,
+        at: datetime,
+        known: AccountUsage | None,
+        *,
+        is_active: bool,
+    ) -> AccountUsage | None:
+        """Return what was counted last; None: nothing yet. Another count begins where one is due, from what is ``known``."""
+        if not any(account.budget for account in spec.accounts):
+            return None
+        if (where := (controller, spec.name)) != self._where:
+            self.close()
+            self._where, self._look, self._seen, self._began_s = where, None, None, float("-inf")
+            self._records = self._open(*where)
+        self._collect()
+        if self._look is None and self._monotonic_s() >= self._due_s(is_active):
+            self._began_s = self._monotonic_s()
+            before = self._seen.usage if self._seen else known
+            shapes = {each.name: each.shape for each in fleets_and_pools(spec)}
+            self._look = self._beside.submit(self._looked, before, at, shapes)
+            if self._seen is None and not self.failure:
+                wait([self._look], _FIRST_S)
+            self._look.add_done_callback(lambda _: self._wake())
+            self._collect()
+        return self._seen.usage if self._seen else None
+
+    def hold(self, spec: ClusterSpec, spent: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Have Slurm begin no job of the accounts that are ``spent``, and of the others with a budget as the spec says.
+
+        Returns which are held from now on, and which no longer. Nothing is done before they were looked at.
+        """
+        if self._seen is None or self._records is None:
+            return (), ()
+        own = {each.name: each.limits.get(HOLDING_LIMIT) for each in spec.accounts if each.budget}
+        there = self._seen.held
+        held = tuple(name for name in own if name in spent and there.get(name) is False)
+        freed = tuple(
+            name for name, limit in own.items() if name not in spent and there.get(name) and limit != "0"
+        )
+        try:
+            if held:
+                self._records.set_holding_limit(held, "0")
+            for limit in sorted({own[name] or "-1" for name in freed}):
+                self._records.set_holding_limit(
+                    [each for each in freed if (own[each] or "-1") == limit], limit
+                )
+        except (SlurmError, OSError) as error:
+            self.failure = f"accounts cannot be held or let go: {error}"
+            return (), ()
+        if held or freed:
+            now = {**there, **dict.fromkeys(held, True), **dict.fromkeys(freed, False)}
+            self._seen = _Look(self._seen.usage, now)
+            # A look that began before would say otherwise.
+            self._look = None
+        return held, freed
+
+    def close(self) -> None:
+        records, self._records, self._where = self._records, None, None
+        if records is not None:
+            records.close()
+
+    def _due_s(self, is_active: bool) -> float:
+        if self.failure:
+            return self._began_s + _AGAIN_S
+        return self._began_s + (_LOOKS[is_active].interval_s(self._cost_s) if self._seen else 0.0)
+
+    def _collect(self) -> None:
+        look = self._look
+        if look is None or not look.done():
+            return
+        self._look = None
+        self._cost_s = self._monotonic_s() - self._began_s
+        try:
+            self._seen, self.failure = look.result(), ""
+        except (SlurmError, OSError) as error:
+            self.failure = f"slurmdbd cannot be asked what accounts have used: {error}"
+
+    def _looked(self, known: AccountUsage | None, at: datetime, shapes: Mapping[str, Shape]) -> _Look:
+        assert self._records is not None, "nothing was opened yet"
+        usage = counted(known, at, self._records.job_times, shapes)
+        return _Look(usage, held_accounts(self._records.limits()))
