@@ -37,6 +37,7 @@ VERBS: Final = {
     "plan": ("explain.plan", "Show what the scaler would do now, for which jobs, and what it would cost."),
     "replay": ("replay", "Run the jobs of a trace in a simulated cluster, and compare policies."),
     "scale": ("scale", "Run the scaler: nodes come and go with the queue."),
+    "report": ("report", "Show what accounts, users and fleets used in a month, and what it cost."),
     "pause": ("scale", "Stop the scaler from acting."),
     "continue": ("scale", "Let the scaler act again."),
     "exec": ("exec", "Run a command on a machine, or on several."),

@@ -27,6 +27,7 @@ from tidepool.infrastructures.local.kernel import Machine, started_at
 from tidepool.scaling.decision import Phase
 
 if TYPE_CHECKING:
+    from tidepool.cli.explain.budgets import BudgetView
     from tidepool.cli.explain.record import Health, Record
     from tidepool.cli.pools.view import PoolsView
 
@@ -40,6 +41,7 @@ class Summary:
     wish: int | None
     there: int | None
     is_well: bool
+    budgets: tuple[BudgetView, ...] = ()
 
 
 #: Where there is no journal.
@@ -50,6 +52,7 @@ NOBODY: Final = Summary(
 
 def summary(record: Record) -> Summary:
     """Sum ``record`` up in a line."""
+    from tidepool.cli.explain.budgets import budget_views
     from tidepool.cli.explain.record import health
 
     well, decision = health(record), record.decision
@@ -65,6 +68,7 @@ def summary(record: Record) -> Summary:
         wish,
         there,
         well.is_well,
+        budget_views(decision),
     )
 
 
@@ -184,7 +188,8 @@ def tables(seen: Overview, scaler: Summary, pools: PoolsView | None, all_machine
         found += [_controllers(seen), _fleets(seen), _queue(seen)]
     if pools is not None:
         found.append(_pools(pools))
-    return [*found, _scaler(scaler), _machines(seen, all_machines)]
+    budgets = [_budgets(scaler.budgets)] if scaler.budgets else []
+    return [*found, _scaler(scaler), *budgets, _machines(seen, all_machines)]
 
 
 def problems_of_pools(pools: PoolsView | None) -> Iterator[Problem]:
@@ -228,6 +233,13 @@ def _pools(pools: PoolsView) -> Any:
 
 def _scaler(scaler: Summary) -> Any:
     return show.table("scaler", ["is"], [((scaler.words, "" if scaler.is_well else "yellow"),)])
+
+
+def _budgets(budgets: tuple[BudgetView, ...]) -> Any:
+    now = datetime.now(UTC).astimezone()
+    return show.table(
+        "budgets", ["account", "used"], [(each.account, (each.told(now), each.style)) for each in budgets]
+    )
 
 
 def _controllers(seen: Overview) -> Any:

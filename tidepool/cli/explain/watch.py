@@ -13,6 +13,7 @@ from typing import Any, Final
 import click
 
 from tidepool.cli import errors, show
+from tidepool.cli.explain.budgets import budget_lines
 from tidepool.cli.explain.lines import Cell, Glyphs, Line, bar, columns, drawn, give, glyphs_for
 from tidepool.cli.explain.record import Record, Source
 from tidepool.cli.explain.watch_view import (
@@ -171,6 +172,7 @@ def _sections(view: WatchView, columns: int, glyphs: Glyphs) -> Iterator[Section
     for title, lines, least, rest in (
         ("fleets", _fleets(view.fleets, columns, glyphs), 3, "more fleets"),
         ("pools", _pools(view), 2, "more of pools"),
+        ("budgets", budget_lines(view.budgets, view.now), 2, "more budgets"),
         ("can never run", map(_never, view.never), 1, "more limits that jobs break"),
         ("under way", (_under_way(each, view) for each in view.under_way), 2, "more under way"),
         ("waiting", map(_waiting, view.waiting), 2, "more reasons"),

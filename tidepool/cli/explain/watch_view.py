@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from tidepool.cli.cluster import fleet_of
+from tidepool.cli.explain.budgets import BudgetView, budget_views
 from tidepool.cli.explain.facts import ActionView, action_view, fleet_backoffs, nodes_of
 from tidepool.cli.explain.lines import deadline, holds, phase_words, what_comes
 from tidepool.cli.explain.record import Health, Record, health
@@ -234,6 +235,7 @@ class WatchView:
     decisions: tuple[DecisionView, ...]
     pools: tuple[PoolWatch, ...] = ()
     waiting_pods: tuple[WaitingPodsView, ...] = ()
+    budgets: tuple[BudgetView, ...] = ()
 
 
 def watching(record: Record) -> WatchView:
@@ -255,6 +257,7 @@ def watching(record: Record) -> WatchView:
         decisions=tuple(_decisions(record)),
         pools=tuple(pool_watches(record, decision)) if decision else (),
         waiting_pods=waiting_pods(decision) if decision else (),
+        budgets=budget_views(decision),
     )
 
 

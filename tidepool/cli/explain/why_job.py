@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from tidepool.cli.cluster import fleet_of
+from tidepool.cli.explain.budgets import BudgetView, budgets_over
 from tidepool.cli.explain.facts import (
     Event,
     Explanation,
@@ -74,6 +75,8 @@ class JobWhy(Explanation):
     slurm_reason: str
     #: The limits that Slurm's reason tells of, in words.
     limits: tuple[str, ...]
+    #: Of its account and of those above it, while it waits.
+    budgets: tuple[BudgetView, ...]
     asks: str
     nodes: str
     times: Times
@@ -108,6 +111,7 @@ def why_job(
         reason=waiting.reason if waiting and not runs else "",
         slurm_reason=job.reason if job and not runs else "",
         limits=tuple(limits),
+        budgets=tuple(budgets_over(record.spec, decision, job.account)) if job and not runs else (),
         asks=asks(job) if job else "",
         nodes=job.nodelist if job else "",
         times=_times(job, seen, ours),
@@ -128,6 +132,7 @@ def job_lines(why: JobWhy) -> Iterator[Line]:
             Fact("asks for", why.asks),
             Fact("Slurm says", why.slurm_reason),
             *(Fact("limit", text) for text in why.limits),
+            *(Fact("budget", f"{each.account}, {each.told(why.now)}", each.style) for each in why.budgets),
             *_way(why),
         ]
     )
