@@ -154,6 +154,33 @@ def test_a_limit_that_slurm_does_not_take_is_told_with_the_remedy(limits: Any, w
         ({"accounts": [{"name": "a", "users": ["Ada"]}]}, "accounts[0].users[0].name", "small letter"),
         ({"qos": [{"name": "fast", "preempts": ["fast"]}]}, "qos[0].preempts", "itself"),
         ({"qos": [{"name": "fast"}, {"name": "fast"}]}, "qos[1].name", "already"),
+        ({"accounts": [{"name": "a", "budget": {}}]}, "accounts[0].budget", "it limits nothing"),
+        (
+            {"accounts": [{"name": "a", "budget": {"node_hours_per_month": -1}}]},
+            "accounts[0].budget.node_hours_per_month",
+            "greater than or equal to 0",
+        ),
+        (
+            {"accounts": [{"name": "a", "budget": {"usd_per_month": 10}}]},
+            "accounts[0].budget.usd_per_month",
+            "give their infrastructures a price_usd_per_hour",
+        ),
+        (
+            {
+                "controller": {"accounting": {"enforce": ["associations"]}},
+                "accounts": [{"name": "a", "budget": {"node_hours_per_month": 10}}],
+            },
+            "accounts[0].budget",
+            "add `limits` to controller.accounting.enforce",
+        ),
+        (
+            {
+                "slurm_conf": {"AccountingStorageEnforce": "associations,qos"},
+                "accounts": [{"name": "a", "budget": {"node_hours_per_month": 10}}],
+            },
+            "accounts[0].budget",
+            "add `limits`",
+        ),
         (
             {
                 "accounts": [{"name": "physics"}],

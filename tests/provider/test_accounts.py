@@ -16,6 +16,7 @@ from tests.clients.slurm.real import RealSlurm, eventually, free_port
 from tests.provider.calls import Calls, plainly
 from tidepool.clients.here import Here
 from tidepool.clients.slurm.accounting import Accounting, Association, Quality
+from tidepool.clients.slurm.usage import AccountRecords, held_accounts
 from tidepool.clients.transport import Completed, Transport
 from tidepool.provider import accounts
 
@@ -118,6 +119,27 @@ def test_an_account_is_made_shown_as_somebody_changed_it_and_mended(
     assert drift(slurmdbd.account, id, state) == changed
     slurmdbd.account.update(id, {**state, **changed}, state)
     assert drift(slurmdbd.account, id, state) == {}
+
+
+def test_the_hold_of_a_spent_budget_is_no_difference_and_stays_until_the_budget_changes(
+    slurmdbd: Slurmdbd, commands: Counted, there: Accounting, name: str
+) -> None:
+    held, records = {"GrpJobs": "0", "MaxJobs": "5"}, AccountRecords(commands, CLUSTER)
+    id, state = created(slurmdbd.account, account=name, limits={"MaxJobs": "5"}, budget={"usdPerMonth": 5})
+    records.set_holding_limit([name], "0")
+    assert held_accounts(records.limits())[name]
+    assert drift(slurmdbd.account, id, state) == {}
+    other = {**state, "shares": 7}
+    slurmdbd.account.update(id, state, other)
+    assert there.associations()[name, ""].limits == held
+    raised = {**other, "budget": {"usdPerMonth": 50}}
+    slurmdbd.account.update(id, other, raised)
+    assert there.associations()[name, ""].limits == {"MaxJobs": "5"}
+    # Without a budget it is somebody's hand.
+    plain = {**other, "budget": {}}
+    slurmdbd.account.update(id, raised, plain)
+    records.set_holding_limit([name], "0")
+    assert drift(slurmdbd.account, id, plain) == {"limits": held}
 
 
 def test_a_user_of_several_accounts_has_the_default_that_is_asked_for(

@@ -182,7 +182,7 @@ def _months(stack: Stack, told: _Told, begin: datetime | None, by: By, now: date
             yield Month(name, used(times, shapes), used(within, shapes), machines)
 
 
-def _json(row: Row) -> dict[str, float]:
+def _json(row: Row) -> dict[str, int | float]:
     return {
         "nodeSeconds": row.node_s,
         "cpuSeconds": row.cpu_s,
@@ -219,7 +219,7 @@ def _write_csv(rows: Sequence[Row], path: Path) -> None:
             written.writerow(names)
             for row in rows:
                 counts = (
-                    f"{value:.6f}" if isinstance(value, float) else value for value in _json(row).values()
+                    str(value) if isinstance(value, int) else f"{value:.6f}" for value in _json(row).values()
                 )
                 written.writerow([row.month, row.account, row.user, row.fleet, *counts])
     except OSError as error:

@@ -1,0 +1,147 @@
+"""Budgets of accounts: which are spent, whose jobs are no demand, what is told of them, and what machines had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties import runs
+from tests.scaling.decide.cluster_states import AT, cluster_state, fleet, job, seconds, spec
+from tidepool.scaling.cluster_state import ClusterState
+from tidepool.scaling.decide.account_budgets import warnings
+from tidepool.scaling.decide.decide import decide
+from tidepool.scaling.decision import AccountBudget, Decision, Launch
+from tidepool.scaling.memory import MachineTime, Memory, Spent, Warned
+from tidepool.scaling.usage import SECOND_US, AccountUsage, Use
+
+ACCOUNTS: list[dict[str, Any]] = [
+    {"name": "physics", "budget": {"usd_per_month": 10, "node_hours_per_month": 100}},
+    {"name": "optics", "parent": "physics"},
+    {"name": "biology", "budget": {"node_hours_per_month": 5}},
+    {"name": "free"},
+]
+HOUR = 3600
+
+
+def usage(until: datetime = AT, **hours: float) -> AccountUsage:
+    """What accounts had, in hours of whole machines of the fleet `cpu`."""
+    found = {
+        account: {"cpu": Use(int(each * HOUR), int(each * HOUR), int(each * HOUR * SECOND_US))}
+        for account, each in hours.items()
+    }
+    return AccountUsage(f"{until:%Y-%m}", until, found)
+
+
+def seen(known: AccountUsage | None, *accounts: str, usd: float = 2, **changes: Any) -> ClusterState:
+    """One job waits of each of these accounts."""
+    told = spec(
+        fleet(infrastructures=[{"name": "local", "price_usd_per_hour": usd}]),
+        controller={"accounting": {}},
+        accounts=ACCOUNTS,
+    )
+    jobs = tuple(job(number, account=account) for number, account in enumerate(accounts, 1))
+    return replace(cluster_state(of=told, jobs=jobs), usage=known, **changes)
+
+
+def launched(decision: Decision) -> int:
+    return sum(len(action.nodes) for action in decision.actions if isinstance(action, Launch))
+
+
+def test_nothing_is_launched_for_an_account_whose_budget_or_whose_parents_is_spent() -> None:
+    decision = decide(seen(usage(optics=5), "physics", "optics"), Memory())
+    assert launched(decision) == 0
+    assert decision.budgets["physics"].is_spent
+    for each in decision.waiting.values():
+        assert each.standing == "limit"
+        assert each.reason == (
+            "the budget of the account physics is spent ($10.00 of $10.00, 5.00 of 100 node-hours, as of 2026-11-21 12:00 UTC); "
+            "it begins anew on 2026-12-01 UTC"
+        )
+    assert launched(decide(seen(usage(optics=4.99), "physics", "optics"), Memory())) == 1
+    others = decide(seen(usage(optics=5), "optics", "biology", "free"), Memory())
+    assert others.waiting[1].standing == "limit"
+    assert {others.waiting[number].standing for number in (2, 3)} == {"coming"}
+
+
+def test_node_hours_are_a_budget_too() -> None:
+    assert decide(seen(usage(biology=5)), Memory()).budgets["biology"].is_spent
+    assert not decide(seen(usage(physics=4, optics=0.9)), Memory()).budgets["physics"].is_spent
+
+
+def test_a_component_of_a_heterogeneous_job_holds_all_of_it() -> None:
+    state = seen(usage(biology=5), usd=2)
+    jobs = tuple(
+        job(number, account=account, het_job_id=1) for number, account in ((1, "free"), (2, "biology"))
+    )
+    decision = decide(replace(state, jobs=jobs), Memory())
+    assert launched(decision) == 0
+    assert "biology" in decision.waiting[1].reason
+
+
+def test_what_is_known_last_holds_and_of_what_nothing_is_known_no_job_begins() -> None:
+    unknown = decide(seen(None, "optics", "free"), Memory())
+    assert "is not known yet" in unknown.waiting[1].reason
+    assert unknown.waiting[2].standing == "coming"
+    kept = decide(seen(usage(optics=5)), Memory()).memory
+    # slurmdbd does not answer: a daemon that was just started, and in the next month.
+    assert launched(decide(seen(None, "optics"), kept)) == 0
+    december = datetime(2026, 12, 1, 0, 5, tzinfo=UTC)
+    assert launched(decide(seen(None, "optics", at=december), kept)) == 0
+    assert launched(decide(seen(usage(december), "optics", at=december), kept)) == 1
+    # What was seen before is no news.
+    assert decide(seen(usage(AT - seconds(60)), "optics"), kept).budgets["physics"].is_spent
+
+
+def test_money_is_what_machines_cost_on_average_of_the_month() -> None:
+    spent = Spent(
+        "2026-11", 40, AT, {"2026-11": {"cpu@aws": MachineTime(HOUR, 4), "cpu@local": MachineTime(HOUR, 0)}}
+    )
+    decision = decide(seen(usage(optics=3), usd=100), Memory(spent=spent))
+    assert decision.budgets["physics"].usd == pytest.approx(6)
+
+
+def budget(percent: float, month: int = 11) -> AccountBudget:
+    at = datetime(2026, month, 21, tzinfo=UTC)
+    return AccountBudget(percent, 100, 0, None, at, at + timedelta(days=30))
+
+
+@given(st.lists(st.integers(0, 130), min_size=1, max_size=20))
+@runs()
+def test_each_warning_is_told_once(percents: list[int]) -> None:
+    percents = sorted(percents)
+    known: dict[str, Warned] = {}
+    told = []
+    for percent in percents:
+        after, news = warnings({"physics": budget(percent)}, known)
+        known = dict(after)
+        told += [after[account].percent for account in news]
+    assert len(told) == len(set(told))
+    reached = {each for each in (80, 95, 100) for percent in percents if percent >= each}
+    assert max(told, default=0) == max(reached, default=0)
+
+
+def test_a_new_month_is_told_of_anew() -> None:
+    assert warnings({"physics": budget(97, 12)}, {"physics": Warned("2026-11", 95)})[1] == ("physics",)
+    assert warnings({"physics": budget(97)}, {"physics": Warned("2026-11", 95)})[1] == ()
+
+
+def test_machine_time_is_counted_by_month_and_place() -> None:
+    state = seen(usage(optics=1), "optics")
+    first = decide(state, Memory())
+    assert first.memory.spent is not None
+    assert first.memory.spent.since == AT
+    later = replace(state, at=datetime(2026, 12, 1, 1, tzinfo=UTC), desired=first.desired)
+    spent = decide(later, first.memory).memory.spent
+    assert spent is not None
+    # One node, and the cluster's own three machines, which have no price.
+    assert spent.machines["2026-11"] == {
+        "": MachineTime(3 * 228 * HOUR, 0),
+        "cpu": MachineTime(228 * HOUR, 456),
+    }
+    assert spent.machines["2026-12"] == {"": MachineTime(3 * HOUR, 0), "cpu": MachineTime(HOUR, 2)}
+    assert spent.usd == pytest.approx(2)

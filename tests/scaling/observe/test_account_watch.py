@@ -1,0 +1,127 @@
+"""How often slurmdbd is asked what accounts have used, what holds while it does not answer, and what Slurm holds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from tests.scaling.decide.cluster_states import fleet, spec
+from tidepool.clients.slurm import DatabaseDown
+from tidepool.clients.slurm.limits import Limited, Use
+from tidepool.clients.slurm.usage import JobTime
+from tidepool.scaling.observe.account_watch import AccountWatch
+from tidepool.scaling.observe.kubernetes_watch import AtOnce
+from tidepool.scaling.usage import AccountUsage
+
+AT = datetime(2026, 11, 21, tzinfo=UTC)
+BUDGET = {"budget": {"node_hours_per_month": 5}}
+
+
+@dataclass
+class Records:
+    """slurmdbd with accounts that are held, or have a limit."""
+
+    held: dict[str, str] = field(default_factory=dict)
+    asked: list[tuple[int, int]] = field(default_factory=list)
+    is_down: bool = False
+
+    def job_times(self, begin: int, end: int) -> tuple[JobTime, ...]:
+        self._answer()
+        self.asked.append((begin, end))
+        return (JobTime(1, "physics", "ada", "cpu-1", end - 60, end, 60, 1),)
+
+    def limits(self) -> tuple[Limited, ...]:
+        own = (("physics", self.held.get("physics")), ("biology", self.held.get("biology")))
+        return tuple(Limited({("GrpJobs", ""): Use(value)} if value else {}, name) for name, value in own)
+
+    def set_holding_limit(self, accounts: Collection[str], value: str) -> None:
+        self._answer()
+        self.held.update(dict.fromkeys(accounts, value))
+
+    def close(self) -> None: ...
+
+    def _answer(self) -> None:
+        if self.is_down:
+            raise DatabaseDown("slurmdbd does not answer", where="here", remedy="see")
+
+
+class Scene:
+    def __init__(self, **limits: str) -> None:
+        self.now_s = 0.0
+        self.records = Records()
+        accounts = [{"name": "physics", "limits": limits, **BUDGET}, {"name": "biology"}]
+        self.spec = spec(fleet(), controller={"accounting": {}}, accounts=accounts)
+        self.watch = AccountWatch(lambda *_: self.records, AtOnce(), lambda: self.now_s)
+
+    def look(self, known: AccountUsage | None = None) -> AccountUsage | None:
+        at = AT + timedelta(seconds=self.now_s)
+        return self.watch.latest({}, self.spec, at, known, is_active=True)
+
+
+def test_it_is_asked_now_and_then_and_not_at_all_where_nobody_has_a_budget() -> None:
+    scene = Scene()
+    for _ in range(100):
+        assert scene.look() is not None
+        scene.now_s += 0.1
+    assert len(scene.records.asked) == 4
+    nobody = Scene()
+    nobody.spec = spec(fleet())
+    assert nobody.look() is None
+    assert nobody.records.asked == []
+
+
+def test_what_was_seen_holds_while_slurmdbd_does_not_answer() -> None:
+    scene = Scene()
+    seen = scene.look()
+    scene.records.is_down = True
+    scene.now_s += 60
+    assert scene.look() == seen
+    assert "slurmdbd cannot be asked" in scene.watch.failure
+    scene.records.is_down = False
+    scene.now_s += 60
+    assert scene.look() != seen
+    assert scene.watch.failure == ""
+
+
+def test_it_goes_on_from_what_the_last_daemon_knew() -> None:
+    before = Scene().look()
+    scene = Scene()
+    scene.now_s = 600
+    scene.look(before)
+    (begin, _) = scene.records.asked[0]
+    assert before is not None
+    assert begin == int(before.settled_until.timestamp())
+
+
+def test_a_spent_account_is_held_and_let_go_whatever_was_there() -> None:
+    scene = Scene()
+    assert scene.watch.hold(scene.spec, {"physics"}) == ((), ())  # nothing was looked at yet
+    scene.look()
+    assert scene.watch.hold(scene.spec, {"physics"}) == (("physics",), ())
+    assert scene.watch.hold(scene.spec, {"physics"}) == ((), ())
+    assert scene.records.held == {"physics": "0"}
+    # A daemon that was killed remembers nothing: the next one sees it, and somebody's own hold is left alone.
+    after = Scene()
+    after.records.held = {"physics": "0", "biology": "0"}
+    after.look()
+    assert after.watch.hold(after.spec, ()) == ((), ("physics",))
+    assert after.records.held == {"physics": "-1", "biology": "0"}
+
+
+def test_who_is_let_go_has_the_limit_of_the_spec() -> None:
+    scene = Scene(GrpJobs="7")
+    scene.records.held = {"physics": "0"}
+    scene.look()
+    scene.watch.hold(scene.spec, ())
+    assert scene.records.held == {"physics": "7"}
+
+
+def test_who_could_not_be_held_is_held_at_the_next_look() -> None:
+    scene = Scene()
+    scene.look()
+    scene.records.is_down = True
+    assert scene.watch.hold(scene.spec, {"physics"}) == ((), ())
+    assert "cannot be held" in scene.watch.failure
+    scene.records.is_down = False
+    assert scene.watch.hold(scene.spec, {"physics"}) == (("physics",), ())
