@@ -43,7 +43,7 @@ def had(
     mib: int = 0,
     **gres: int,
 ) -> JobTime:
-    return JobTime(1, account, "ada", nodes, begin, end, end - begin, cpus, mib, gres)
+    return JobTime(account, "ada", nodes, begin, end, end - begin, cpus, mib, gres)
 
 
 @pytest.mark.parametrize(

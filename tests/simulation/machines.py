@@ -25,6 +25,7 @@ from tidepool.scaling.decide.pools.pod_queue import OWN_MACHINE_AFTER
 from tidepool.scaling.decide.remember import fleet_of
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
+from tidepool.scaling.observe.account_watch import AccountWatch
 from tidepool.scaling.observe.observe import Observer, PoolDoors
 from tidepool.scaling.ports import (
     Failure,
@@ -384,6 +385,7 @@ def faulty_scaler(
     beside: Executor | None = None,
     say: Callable[..., None] = lambda *_, **__: None,
     lease_s: float = LEASE_S,
+    accounts: AccountWatch | None = None,
 ) -> Loop:
     """A daemon that was just started. Its edges are the cluster's, or such as fail in between."""
     found_machines = machines or cluster.machines
@@ -396,6 +398,7 @@ def faulty_scaler(
         monotonic_s=cluster.clock.monotonic_s,
         pools=cluster.pool_doors(),
         now=cluster.clock,
+        accounts=accounts,
     )
     return Loop(
         Dependencies(

@@ -238,7 +238,7 @@ def _scaler(scaler: Summary) -> Any:
 def _budgets(budgets: tuple[BudgetView, ...]) -> Any:
     now = datetime.now(UTC).astimezone()
     return show.table(
-        "budgets", ["account", "used"], [(each.account, (each.told(now), each.style)) for each in budgets]
+        "budgets", ["account", "used"], [(each.account, (each.describe(now), each.style)) for each in budgets]
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,8 +42,8 @@ class _Month(click.ParamType[datetime]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What is known: ``spent`` of machines, from the journal; None where no scaler counted them."""
+class _Known:
+    """The spec, and what machines had from the journal; None where no scaler counted them."""
 
     spec: ClusterSpec
     spent: Spent | None
@@ -88,9 +89,11 @@ def report_verb(
     """
     from tidepool.scaling.report import rows, summed, total
 
-    told, now = _told(stack), datetime.now(UTC)
+    known, now = _read_known(stack), datetime.now(UTC)
     found = [
-        row for month in _months(stack, told, begin, by, now) for row in rows(month, rule, told.spec.accounts)
+        row
+        for month in _months(stack, known, begin, by, now)
+        for row in rows(month, rule, known.spec.accounts)
     ]
     table = summed(found, by)
     if csv is not None:
@@ -101,7 +104,7 @@ def report_verb(
 
         when = f"{begin or now:%Y-%m}" if by != "month" else "by month"
         write_usage_chart(table, by, *drawn, title=f"What stack {stack.name} used, {when}")
-    since, until = (told.spent.since, told.spent.until) if told.spent else (None, None)
+    since, until = (known.spent.since, known.spent.until) if known.spent else (None, None)
     if as_json:
         show.emit(
             {
@@ -123,7 +126,7 @@ def report_verb(
         show.say(f"Machines are counted from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC.")
 
 
-def _told(stack: Stack) -> _Told:
+def _read_known(stack: Stack) -> _Known:
     """Read the journal, and the stack's outputs.
 
     Raises:
@@ -146,11 +149,11 @@ def _told(stack: Stack) -> _Told:
             remedy="give it one with `controller: {accounting: {}}`, and `tidepool up`",
             code=NOT_THERE,
         )
-    known = [each for each in (kept, record.memory.spent) if each is not None]
-    return _Told(spec, max(known, key=lambda each: each.until, default=None), cluster.controller)
+    counted = [each for each in (kept, record.memory.spent) if each is not None]
+    return _Known(spec, max(counted, key=lambda each: each.until, default=None), cluster.controller)
 
 
-def _months(stack: Stack, told: _Told, begin: datetime | None, by: By, now: datetime) -> Iterator[Month]:
+def _months(stack: Stack, known: _Known, begin: datetime | None, by: By, now: datetime) -> Iterator[Month]:
     """Ask slurmdbd for the months of the report, one after the other.
 
     Raises:
@@ -163,13 +166,13 @@ def _months(stack: Stack, told: _Told, begin: datetime | None, by: By, now: date
     from tidepool.scaling.report import Month
     from tidepool.scaling.usage import clipped, used
 
-    shapes = {each.name: each.shape for each in fleets_and_pools(told.spec)}
-    spent = told.spent
+    shapes = {each.name: each.shape for each in fleets_and_pools(known.spec)}
+    spent = known.spent
     begins = [begin or month_begin(now)]
     if by == "month" and begin is None and spent is not None:
-        known = {datetime.strptime(name, "%Y-%m").replace(tzinfo=UTC) for name in spent.machines}
-        begins = sorted({*known, *begins})
-    with closing(AccountRecords(transport(told.controller, stack.data), told.spec.name)) as records:
+        counted = {datetime.strptime(name, "%Y-%m").replace(tzinfo=UTC) for name in spent.machines}
+        begins = sorted({*counted, *begins})
+    with closing(AccountRecords(transport(known.controller, stack.data), known.spec.name)) as records:
         for first in begins:
             name = f"{first:%Y-%m}"
             if len(begins) > 1:
@@ -182,15 +185,19 @@ def _months(stack: Stack, told: _Told, begin: datetime | None, by: By, now: date
             yield Month(name, used(times, shapes), used(within, shapes), machines)
 
 
-def _json(row: Row) -> dict[str, int | float]:
+def _amounts(row: Row) -> dict[str, int | Decimal]:
     return {
         "nodeSeconds": row.node_s,
         "cpuSeconds": row.cpu_s,
-        "machineSeconds": row.machine_us / _MILLION,
-        "idleMachineSeconds": row.idle_us / _MILLION,
-        "usd": row.micro_usd / _MILLION,
-        "idleUsd": row.idle_micro_usd / _MILLION,
+        "machineSeconds": Decimal(row.machine_us) / _MILLION,
+        "idleMachineSeconds": Decimal(row.idle_us) / _MILLION,
+        "usd": Decimal(row.micro_usd) / _MILLION,
+        "idleUsd": Decimal(row.idle_micro_usd) / _MILLION,
     }
+
+
+def _json(row: Row) -> dict[str, int | float]:
+    return {key: value if isinstance(value, int) else float(value) for key, value in _amounts(row).items()}
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -212,15 +219,11 @@ def _nobody(by: By) -> str:
 def _write_csv(rows: Sequence[Row], path: Path) -> None:
     from tidepool.scaling.report import Row
 
-    names = ["month", "account", "user", "fleet", *_json(Row())]
     try:
         with path.open("w", encoding="utf-8", newline="") as stream:
             written = tables.writer(stream)
-            written.writerow(names)
+            written.writerow(["month", "account", "user", "fleet", *_amounts(Row())])
             for row in rows:
-                counts = (
-                    str(value) if isinstance(value, int) else f"{value:.6f}" for value in _json(row).values()
-                )
-                written.writerow([row.month, row.account, row.user, row.fleet, *counts])
+                written.writerow([row.month, row.account, row.user, row.fleet, *_amounts(row).values()])
     except OSError as error:
         raise Failure(f"{path} cannot be written: {error.strerror or error}") from error

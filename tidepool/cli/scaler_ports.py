@@ -120,7 +120,7 @@ def pool_ports(
 def account_watch(
     stack: Stack, beside: Executor, monotonic_s: Callable[[], float], wake: Callable[[], None] = lambda: None
 ) -> AccountWatch:
-    """What accounts of the stack have used, by slurmdbd's records, which are asked for in ``beside``."""
+    """The watch of what accounts of the stack have used, by slurmdbd's records, which are asked for in ``beside``."""
     return AccountWatch(
         lambda controller, cluster: AccountRecords(transport(controller, stack.data), cluster),
         beside,

@@ -104,7 +104,7 @@ class AccountUser(Part):
 
 
 class Budget(Part):
-    """What an account and all below it may use in a calendar month, in UTC. Jobs that run when it is spent go on."""
+    """A budget of an account and all below it, for a calendar month in UTC. Jobs that run when it is spent go on."""
 
     usd_per_month: float | None = Field(
         default=None,

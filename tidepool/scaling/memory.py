@@ -85,7 +85,7 @@ class Spent:
 
 
 class Warned(NamedTuple):
-    """How much of a month's budget was used when it was told last: 80, 95 or 100 per cent."""
+    """The part of a month's budget that was told last to be used: 80, 95 or 100 per cent."""
 
     month: str
     percent: int

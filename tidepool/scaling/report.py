@@ -1,4 +1,4 @@
-"""What a month came to, by account, user and fleet: what jobs had, what that cost, and what idle machines did. Pure.
+"""The report of a month, by account, user and fleet: what jobs had, what that cost, and what idle machines did. Pure.
 
 Time of machines is in microseconds and money in millionths of a US dollar, whole numbers, so that all parts add up to what
 the scaler's journal counted, to the last of them.

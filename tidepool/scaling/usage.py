@@ -1,4 +1,4 @@
-"""What jobs had of nodes, by account, user and fleet: node-seconds and CPU-seconds as Slurm counts them, and machine time. Pure.
+"""Use of nodes by jobs, by account, user and fleet: seconds of nodes and processors as Slurm counts them, and machine time. Pure.
 
 Of a node's time a job has the part that it takes of the node: of its processors, its memory or its gres, whichever is the largest,
 as nobody else could have that. Where those of a node come to more than the whole together, they share it. So what jobs had of
@@ -43,7 +43,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class AccountUsage:
-    """What accounts had in ``month`` (``2026-11``) until ``until``, by account and fleet; without those below an account.
+    """Use of nodes by accounts in ``month`` (``2026-11``) until ``until``, by account and fleet; without those below an account.
 
     ``settled`` is that part of it which was had until ``settled_until``; ``whole`` when all of the month was counted last.
     """

@@ -29,7 +29,7 @@ class Records:
     def job_times(self, begin: int, end: int) -> tuple[JobTime, ...]:
         self._answer()
         self.asked.append((begin, end))
-        return (JobTime(1, "physics", "ada", "cpu-1", end - 60, end, 60, 1),)
+        return (JobTime("physics", "ada", "cpu-1", end - 60, end, 60, 1),)
 
     def limits(self) -> tuple[Limited, ...]:
         own = (("physics", self.held.get("physics")), ("biology", self.held.get("biology")))

@@ -16,7 +16,7 @@ from tidepool.scaling.decision import AccountBudget, Decision
 
 @dataclass(frozen=True, slots=True)
 class BudgetView:
-    """How much of an account's budget is used, until when it holds, and when that was known; None: it is not known yet."""
+    """The part of an account's budget that is used, until when it holds, and when that was known; None: it is not known yet."""
 
     account: str
     percent: int
@@ -25,7 +25,7 @@ class BudgetView:
     as_of: datetime | None
     until: datetime
 
-    def told(self, now: datetime) -> str:
+    def describe(self, now: datetime) -> str:
         """``85 %: $4.25 of $5.00, as of 12:00:04; anew on 2026-12-01 UTC``."""
         if self.as_of is None:
             return "not known yet: slurmdbd has not answered"
@@ -55,7 +55,7 @@ def budget_lines(views: Sequence[BudgetView], now: datetime) -> Iterator[Line]:
     """Yield a line for each."""
     width = max((len(each.account) for each in views), default=0)
     for each in views:
-        yield Cell(f"  {each.account:<{width}}  "), Cell(each.told(now), each.style)
+        yield Cell(f"  {each.account:<{width}}  "), Cell(each.describe(now), each.style)
 
 
 def _view(account: str, budget: AccountBudget) -> BudgetView:

@@ -132,7 +132,10 @@ def job_lines(why: JobWhy) -> Iterator[Line]:
             Fact("asks for", why.asks),
             Fact("Slurm says", why.slurm_reason),
             *(Fact("limit", text) for text in why.limits),
-            *(Fact("budget", f"{each.account}, {each.told(why.now)}", each.style) for each in why.budgets),
+            *(
+                Fact("budget", f"{each.account}, {each.describe(why.now)}", each.style)
+                for each in why.budgets
+            ),
             *_way(why),
         ]
     )

@@ -1,4 +1,4 @@
-"""What slurmdbd knows of the time that jobs had, and the limit by which an account starts no more of them."""
+"""Records of slurmdbd of the time that jobs had, and the limit by which an account starts no more of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOLDING_LIMIT: Final = "GrpJobs"
 
 #: Of a whole month of 100,000 jobs sacct takes 20 s.
 _USAGE_TIMEOUT_S: Final = 300.0
-_COLUMNS: Final = ("JobIDRaw", "Account", "User", "NodeList", "AllocTRES", "ElapsedRaw", "Start", "End")
+_COLUMNS: Final = ("Account", "User", "NodeList", "AllocTRES", "ElapsedRaw", "Start", "End")
 
 
 class JobTime(NamedTuple):
@@ -30,7 +30,6 @@ class JobTime(NamedTuple):
     ``memory_mib`` and ``gres`` by name (``gpu``, ``gpu:a100``).
     """
 
-    job_id: int
     account: str
     user: str
     nodes: str
@@ -99,13 +98,13 @@ def held_accounts(limits: Collection[Limited]) -> Mapping[str, bool]:
 
 def _times(written: str) -> Iterator[JobTime]:
     for line in written.splitlines():
-        job_id, account, user, nodes, allocated, elapsed, begin, end = line.split("|")
+        account, user, nodes, allocated, elapsed, begin, end = line.split("|")
         # One that never began has no nodes; sacct says `None assigned`.
         if int(elapsed) == 0 or not allocated or text(nodes) in ("", "None assigned"):
             continue
         has = tres(allocated)
         yield JobTime(
-            int(job_id), account, user, nodes, int(begin), int(end), int(elapsed),
+            account, user, nodes, int(begin), int(end), int(elapsed),
             int(has.get("cpu", "0")),
             memory_mib(has.get("mem", "0")),
             {name[len("gres/") :]: int(amount) for name, amount in has.items() if name.startswith("gres/")},

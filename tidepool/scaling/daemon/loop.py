@@ -264,7 +264,7 @@ class Loop:
         before = state.memory.warned
         decision = self._decided(state, cluster)
         if decision is not None:
-            self._keep_budgets(state, cluster, decision, before)
+            self._hold_to_budgets(state, cluster, decision, before)
             if decision.actions:
                 self._take(state, cluster, decision)
             # Afterwards: of a very large cluster it takes a third of a second.
@@ -375,7 +375,7 @@ class Loop:
             state.memory, state.desired = decision.memory, decision.desired
         return decision
 
-    def _keep_budgets(
+    def _hold_to_budgets(
         self, state: State, cluster: ClusterState, decision: Decision, before: Mapping[str, Warned]
     ) -> None:
         """Tell once what is used of budgets, and have Slurm begin no job of accounts whose budget is spent."""

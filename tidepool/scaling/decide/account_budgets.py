@@ -5,6 +5,7 @@ What is known last holds: while slurmdbd does not answer, and from one month to 
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -15,7 +16,7 @@ from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.budget import month_end
 from tidepool.scaling.decision import AccountBudget
 from tidepool.scaling.memory import Memory, Spent, Warned
-from tidepool.scaling.usage import SECOND_US, AccountUsage, Use
+from tidepool.scaling.usage import SECOND_US, AccountUsage
 
 #: When it is told how much of a budget is used, in per cent.
 WARNED_AT: Final = (80, 95, 100)
@@ -34,42 +35,36 @@ def account_budgets(
     state: ClusterState, usage: AccountUsage | None, spent: Spent | None
 ) -> Mapping[str, AccountBudget]:
     """Return the budget of each account that has one. ``spent`` says what machines have cost."""
-    accounts = state.spec.accounts
-    above = accounts_above(accounts)
-    own = usage.accounts if usage else {}
-    found = {}
-    for account in accounts:
-        if account.budget is None:
-            continue
-        below = [own.get(name, {}) for name in above if account.name in above[name]]
-        found[account.name] = AccountBudget(
-            usd=sum(_usd(state.spec, fleets, usage, spent) for fleets in below),
-            usd_per_month=account.budget.usd_per_month,
-            node_hours=sum(use.node_s for fleets in below for use in fleets.values()) / _HOUR_S,
-            node_hours_per_month=account.budget.node_hours_per_month,
-            as_of=usage.until if usage else None,
-            until=month_end(state.at),
-        )
-    return FrozenDict(found)
-
-
-def _usd(
-    spec: ClusterSpec, fleets: Mapping[str, Use], usage: AccountUsage | None, spent: Spent | None
-) -> float:
-    month = usage.month if usage else ""
-    return sum(
-        use.machine_us / SECOND_US / _HOUR_S * fleet_price(spec, fleet, month, spent)
-        for fleet, use in fleets.items()
+    budgets = {account.name: account.budget for account in state.spec.accounts if account.budget}
+    if not budgets:
+        return FrozenDict()
+    had: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    node_s: Counter[str] = Counter()
+    for name, way in accounts_above(state.spec.accounts).items():
+        for fleet, use in (usage.accounts.get(name, {}) if usage else {}).items():
+            for account in way:
+                had[account][fleet] += use.machine_us
+                node_s[account] += use.node_s
+    prices = {fleet: _price(state.spec, fleet, usage, spent) for fleets in had.values() for fleet in fleets}
+    return FrozenDict(
+        {
+            name: AccountBudget(
+                usd=sum(us / SECOND_US / _HOUR_S * prices[fleet] for fleet, us in had[name].items()),
+                usd_per_month=budget.usd_per_month,
+                node_hours=node_s[name] / _HOUR_S,
+                node_hours_per_month=budget.node_hours_per_month,
+                as_of=usage.until if usage else None,
+                until=month_end(state.at),
+            )
+            for name, budget in budgets.items()
+        }
     )
 
 
-def fleet_price(spec: ClusterSpec, fleet: str, month: str, spent: Spent | None) -> float:
+def _price(spec: ClusterSpec, fleet: str, usage: AccountUsage | None, spent: Spent | None) -> float:
     """Return what a machine of a fleet cost an hour, on average of the month; by the spec where none was counted."""
-    times = [
-        time
-        for where, time in (spent.machines.get(month, {}) if spent else {}).items()
-        if where.partition("@")[0] == fleet
-    ]
+    counted = spent.machines.get(usage.month, {}) if spent and usage else {}
+    times = [time for where, time in counted.items() if where.partition("@")[0] == fleet]
     seconds = sum(time.seconds for time in times)
     if seconds > 0:
         return sum(time.usd for time in times) / seconds * _HOUR_S

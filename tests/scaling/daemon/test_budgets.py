@@ -1,0 +1,92 @@
+"""Budgets of accounts over a daemon's turns: what is told once, and held whatever is killed in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.scaling.observe.test_account_watch import Records
+from tests.simulation.machines import FaultyCluster, FaultyDaemon, faulty_scaler
+from tidepool.clients.slurm import JobRequest
+from tidepool.clients.slurm.usage import JobTime
+from tidepool.cluster.spec_reading import read_spec
+from tidepool.scaling.decide.decide import decide
+from tidepool.scaling.decide.remember import remember
+from tidepool.scaling.observe.account_watch import AccountWatch
+from tidepool.scaling.observe.kubernetes_watch import AtOnce
+from tidepool.simulation.cluster import Speeds, sleeping
+
+SPEC = read_spec(
+    {
+        "name": "simulated",
+        "network": "10.95.0.0/16",
+        "controller": {"accounting": {}},
+        "fleets": [
+            {"name": "cpu", "subnet": "10.95.1.0/24", "max_nodes": 4, "shape": {"cpus": 2, "memory": "4GiB"}}
+        ],
+        "partitions": [{"name": "main", "default": True}],
+        "accounts": [{"name": "physics", "budget": {"node_hours_per_month": 1}}, {"name": "biology"}],
+    }
+)
+
+
+class Hours(Records):
+    """slurmdbd that says how long one node was used this month."""
+
+    seconds = 0
+
+    def job_times(self, begin: int, end: int) -> tuple[JobTime, ...]:
+        self._answer()
+        return (JobTime("physics", "ada", "cpu-1", end - self.seconds, end, self.seconds, 2),)
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.cluster = FaultyCluster(SPEC, speeds=Speeds(boot=2))
+        self.records = Hours()
+        self.told: list[str] = []
+
+    def daemon(self) -> FaultyDaemon:
+        def say(name: str, **more: Any) -> None:
+            if name.startswith("account-"):
+                self.told.append(f"{name} {more.get('percent', '')}".strip())
+
+        def loop() -> Any:
+            watch = AccountWatch(lambda *_: self.records, AtOnce(), self.cluster.clock.monotonic_s)
+            return faulty_scaler(self.cluster, decide=decide, remember=remember, say=say, accounts=watch)
+
+        return self.cluster.run_scaler(loop)
+
+    def used(self, seconds: int) -> list[str]:
+        """What is told when so much is used, over many turns."""
+        self.told.clear()
+        self.records.seconds = seconds
+        self.cluster.run(200)
+        return self.told
+
+
+def test_each_part_of_a_budget_is_told_once_and_a_spent_one_is_held_over_kills_and_silence() -> None:
+    scene = Scene()
+    daemon = scene.daemon()
+    assert scene.used(2800) == []
+    assert scene.used(3000) == ["account-budget 83"]
+    assert scene.used(3100) == []
+    assert scene.used(3500) == ["account-budget 97"]
+    daemon.kill()
+    assert scene.used(3550) == []
+    assert scene.used(3600) == ["account-budget 100", "account-held"]
+    assert scene.records.held == {"physics": "0"}
+
+    # Killed before it was held, say: the next daemon does it, and has nothing to tell.
+    daemon.kill()
+    scene.records.held.clear()
+    assert scene.used(3600) == ["account-held"]
+
+    # slurmdbd is silent, and a new daemon begins: what is known holds.
+    daemon.kill()
+    scene.records.is_down = True
+    job = scene.cluster.submit(JobRequest(sleeping(30), exclusive=True, account="physics"))
+    scene.cluster.run(60)
+    look = scene.cluster.journal.last_look()
+    assert look is not None
+    assert "the budget of the account physics is spent" in look.decision.waiting[job].reason
+    assert all(node.state.is_slot for node in scene.cluster.slurm.nodes())
