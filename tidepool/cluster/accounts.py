@@ -180,15 +180,3 @@ def default_accounts(accounts: Sequence[Account]) -> Mapping[str, str]:
 
 def _members(accounts: Iterable[Account]) -> Iterator[tuple[Account, AccountUser]]:
     return ((account, user) for account in accounts for user in account.users)
-
-
-def accounts_above(accounts: Iterable[Account]) -> Mapping[str, tuple[str, ...]]:
-    """Return for each account itself and those above it, from below."""
-    parents = {account.name: account.parent for account in accounts}
-    found = {}
-    for name in parents:
-        way = [name]
-        while (above := parents.get(way[-1])) is not None:
-            way.append(above)
-        found[name] = tuple(way)
-    return found

@@ -54,6 +54,8 @@ class AccountUsage:
     settled: Mapping[str, Mapping[str, Use]] = field(default_factory=lambda: _NOTHING)
     settled_until: datetime = _NEVER
     whole: datetime = _NEVER
+    #: By account that Slurm knows, also such as nobody's spec has: that above it.
+    parents: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
 
 def used(times: Iterable[JobTime], shapes: Mapping[str, Shape]) -> dict[Key, Use]:

@@ -68,6 +68,16 @@ def test_nothing_is_launched_for_an_account_whose_budget_or_whose_parents_is_spe
     assert {others.waiting[number].standing for number in (2, 3)} == {"coming"}
 
 
+def test_an_account_that_somebody_made_below_one_uses_its_budget() -> None:
+    known = replace(usage(theirs=5), parents={"theirs": "optics", "optics": "physics"})
+    decision = decide(seen(known, "theirs", "optics", "free"), Memory())
+    assert {number: each.standing for number, each in decision.waiting.items()} == {
+        1: "limit",
+        2: "limit",
+        3: "coming",
+    }
+
+
 def test_node_hours_are_a_budget_too() -> None:
     assert decide(seen(usage(biology=5)), Memory()).budgets["biology"].is_spent
     assert not decide(seen(usage(physics=4, optics=0.9)), Memory()).budgets["physics"].is_spent

@@ -8,9 +8,8 @@ from datetime import datetime
 
 from tidepool.cli.explain.lines import Cell, Line
 from tidepool.cli.show import clock
-from tidepool.cluster.accounts import accounts_above
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.scaling.decide.account_budgets import WARNED_AT
+from tidepool.scaling.decide.account_budgets import WARNED_AT, accounts_above
 from tidepool.scaling.decision import AccountBudget, Decision
 
 
@@ -45,10 +44,11 @@ def budget_views(decision: Decision | None) -> tuple[BudgetView, ...]:
 
 def budgets_over(spec: ClusterSpec | None, decision: Decision | None, account: str) -> Iterator[BudgetView]:
     """Yield the budgets that a job of ``account`` uses: its account's, and those of accounts above it."""
-    budgets = decision.budgets if decision else {}
-    for each in accounts_above(spec.accounts).get(account, ()) if spec else ():
-        if each in budgets:
-            yield _view(each, budgets[each])
+    if spec is None or decision is None:
+        return
+    for each in accounts_above(spec, decision.memory.usage).get(account, ()):
+        if each in decision.budgets:
+            yield _view(each, decision.budgets[each])
 
 
 def budget_lines(views: Sequence[BudgetView], now: datetime) -> Iterator[Line]:

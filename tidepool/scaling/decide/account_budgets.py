@@ -6,10 +6,9 @@ What is known last holds: while slurmdbd does not answer, and from one month to 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tidepool.cluster.accounts import Account, accounts_above
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.cluster_state import ClusterState
@@ -40,7 +39,7 @@ def account_budgets(
         return FrozenDict()
     had: defaultdict[str, Counter[str]] = defaultdict(Counter)
     node_s: Counter[str] = Counter()
-    for name, way in accounts_above(state.spec.accounts).items():
+    for name, way in accounts_above(state.spec, usage).items():
         for fleet, use in (usage.accounts.get(name, {}) if usage else {}).items():
             for account in way:
                 had[account][fleet] += use.machine_us
@@ -72,10 +71,27 @@ def _price(spec: ClusterSpec, fleet: str, usage: AccountUsage | None, spent: Spe
     return entries[0].price_usd_per_hour if entries else 0.0
 
 
-def spent_accounts(accounts: Iterable[Account], budgets: Mapping[str, AccountBudget]) -> Mapping[str, str]:
+def accounts_above(spec: ClusterSpec, usage: AccountUsage | None) -> Mapping[str, tuple[str, ...]]:
+    """Return for each account, of the spec or made by somebody below one, itself and those above it, from below."""
+    parents: dict[str, str | None] = {
+        **(usage.parents if usage else {}),
+        **{account.name: account.parent for account in spec.accounts},
+    }
+    found = {}
+    for name in parents:
+        way = [name]
+        while above := parents.get(way[-1]):
+            way.append(above)
+        found[name] = tuple(way)
+    return found
+
+
+def spent_accounts(
+    spec: ClusterSpec, usage: AccountUsage | None, budgets: Mapping[str, AccountBudget]
+) -> Mapping[str, str]:
     """Return by account whose jobs may not begin why not, in words: its budget, or that of one above it, is spent."""
     found = {}
-    for name, way in accounts_above(accounts).items():
+    for name, way in accounts_above(spec, usage).items() if budgets else ():
         spent = next((each for each in way if each in budgets and budgets[each].is_spent), None)
         if spent is not None:
             found[name] = spent_words(spent, budgets[spent])

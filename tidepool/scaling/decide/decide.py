@@ -51,7 +51,7 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
     cost = books(state, memory, reconciled)
     usage = newest_usage(state, memory)
     budgets = account_budgets(state, usage, cost.spent)
-    spent = spent_accounts(state.spec.accounts, budgets)
+    spent = spent_accounts(state.spec, usage, budgets)
     wanted = wants(state.spec, state.at)
     asked_for = powered_up(state)
     plan = Plan.begin(state, memory, remembered(state, memory, reconciled, asked_for))

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Protocol
 
 from tidepool.clients.slurm.contract import SlurmError
 from tidepool.clients.slurm.limits import Limited
 from tidepool.clients.slurm.usage import HOLDING_LIMIT, JobTime, held_accounts
+from tidepool.cluster.accounts import ROOT_ACCOUNT
+from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slurm_conf import fleets_and_pools
 from tidepool.cluster.spec import ClusterSpec
@@ -154,4 +156,8 @@ class AccountWatch:
     def _looked(self, known: AccountUsage | None, at: datetime, shapes: Mapping[str, Shape]) -> _Look:
         assert self._records is not None, "nothing was opened yet"
         usage = counted(known, at, self._records.job_times, shapes)
-        return _Look(usage, held_accounts(self._records.limits()))
+        limits = self._records.limits()
+        parents = {
+            each.account: each.parent for each in limits if each.parent and each.parent != ROOT_ACCOUNT
+        }
+        return _Look(replace(usage, parents=FrozenDict(parents)), held_accounts(limits))
