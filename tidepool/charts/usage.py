@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tidepool.charts import FAINT, DrawingError, figure, plain, write_drawing
-from tidepool.scaling.report import By, Row
+from tidepool.scaling.report import By, Row, label
 from tidepool.scaling.usage import SECOND_US
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _figure(rows: Sequence[Row], by: By, title: str) -> Figure:
     unit = 1_000_000 if is_priced else 3600 * SECOND_US
     bars = [
         (
-            getattr(row, by) or "nobody",
+            label(row, by),
             (row.micro_usd if is_priced else row.machine_us) / unit,
             (row.idle_micro_usd if is_priced else row.idle_us) / unit,
         )

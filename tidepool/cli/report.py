@@ -87,7 +87,7 @@ def report_verb(
     Seconds of nodes and of processors are slurmdbd's, as `sreport` has them; seconds of machines and money are the scaler's
     journal's, of which jobs had a part each, and the rest was idle.
     """
-    from tidepool.scaling.report import rows, summed, total
+    from tidepool.scaling.report import label, rows, summed, total
 
     known, now = _read_known(stack), datetime.now(UTC)
     found = [
@@ -118,7 +118,7 @@ def report_verb(
         )
         return
     columns = [by, "#node-seconds", "#CPU-seconds", "#machine-seconds", "#idle", "#jobs $", "#idle $", "#$"]
-    lines = [(getattr(row, by) or _nobody(by), *_cells(row)) for row in table]
+    lines = [(label(row, by), *_cells(row)) for row in table]
     show.show(show.table("", columns, [*lines, ("all", *_cells(total(table)))]))
     if since is None or until is None:
         show.warn("no scaler has counted machines yet: what was idle, and all cost, is not known")
@@ -140,8 +140,7 @@ def _read_known(stack: Stack) -> _Known:
     cluster = require_cluster(stack)
     with Source(stack) as source:
         record = source.read()
-        # The newest look is not kept as durably.
-        kept = source.journal.kept().memory.spent if source.journal else None
+        spent = source.journal.kept().memory.spent if source.journal else None
     spec = record.spec or described_spec(stack)
     if spec.controller.accounting is None:
         raise Failure(
@@ -149,8 +148,7 @@ def _read_known(stack: Stack) -> _Known:
             remedy="give it one with `controller: {accounting: {}}`, and `tidepool up`",
             code=NOT_THERE,
         )
-    counted = [each for each in (kept, record.memory.spent) if each is not None]
-    return _Known(spec, max(counted, key=lambda each: each.until, default=None), cluster.controller)
+    return _Known(spec, spent, cluster.controller)
 
 
 def _months(stack: Stack, known: _Known, begin: datetime | None, by: By, now: datetime) -> Iterator[Month]:
@@ -210,10 +208,6 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{row.idle_micro_usd / _MILLION:,.2f}",
         f"{(row.micro_usd + row.idle_micro_usd) / _MILLION:,.2f}",
     )
-
-
-def _nobody(by: By) -> str:
-    return "(the cluster's own)" if by == "fleet" else "(nobody)"
 
 
 def _write_csv(rows: Sequence[Row], path: Path) -> None:

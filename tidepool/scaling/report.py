@@ -149,6 +149,11 @@ def summed(parts: Iterable[Row], by: By) -> list[Row]:
     return [found[name] for name in sorted(found)]
 
 
+def label(row: Row, by: By) -> str:
+    """Return the name of a row of `summed`, for people."""
+    return getattr(row, by) or ("(the cluster's own)" if by == "fleet" else "(nobody)")
+
+
 def total(parts: Iterable[Row]) -> Row:
     """Return the sum of all."""
     found = Row()

@@ -60,7 +60,7 @@ class AccountUsage:
 
 def used(times: Iterable[JobTime], shapes: Mapping[str, Shape]) -> dict[Key, Use]:
     """Return what jobs had; ``shapes`` are those of nodes, by fleet."""
-    found: defaultdict[Key, Use] = defaultdict(Use)
+    found: defaultdict[Key, list[int]] = defaultdict(lambda: [0, 0, 0])
     by_node: defaultdict[str, list[tuple[int, int, Key, int]]] = defaultdict(list)
     for time in times:
         names = expand(time.nodes)
@@ -73,14 +73,16 @@ def used(times: Iterable[JobTime], shapes: Mapping[str, Shape]) -> dict[Key, Use
             # Slurm does not say which node it has how many of.
             cpus = time.cpus * (before + len(own)) // len(names) - time.cpus * before // len(names)
             before += len(own)
-            found[key] = found[key].plus(Use(len(own) * time.elapsed_s, cpus * time.elapsed_s))
+            total = found[key]
+            total[0] += len(own) * time.elapsed_s
+            total[1] += cpus * time.elapsed_s
             part = _part(time, len(names), shapes.get(fleet))
             for name in own:
                 by_node[name].append((time.begin, time.end, key, part))
     for spans in by_node.values():
         for key, machine_us in _parts_of_machine(spans):
-            found[key] = found[key].plus(Use(machine_us=machine_us))
-    return dict(found)
+            found[key][2] += machine_us
+    return {key: Use(*total) for key, total in found.items()}
 
 
 def _part(time: JobTime, nodes: int, shape: Shape | None) -> int:

@@ -203,6 +203,9 @@ class SqlJournal:
 
     def looked(self, lease: Lease, state: ClusterState, decision: Decision) -> None:
         spent = decision.memory.spent
+        if spent is not None:
+            # Of two years, for every look: reports read what is kept.
+            spent = replace(spent, machines=_NOTHING)
         looked = _Looked(lease.epoch, decision.at, decision.cost, spent)
         # With all times taken out, a look is as the one before where nothing happened.
         quiet = replace(decision, at=EPOCH, cost=Cost(), memory=replace(decision.memory, spent=None))
