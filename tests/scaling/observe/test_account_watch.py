@@ -117,11 +117,13 @@ def test_who_is_let_go_has_the_limit_of_the_spec() -> None:
     assert scene.records.held == {"physics": "7"}
 
 
-def test_who_could_not_be_held_is_held_at_the_next_look() -> None:
+def test_who_could_not_be_held_is_held_a_while_later() -> None:
     scene = Scene()
     scene.look()
     scene.records.is_down = True
     assert scene.watch.hold(scene.spec, {"physics"}) == ((), ())
     assert "cannot be held" in scene.watch.failure
     scene.records.is_down = False
+    assert scene.watch.hold(scene.spec, {"physics"}) == ((), ())
+    scene.now_s += 10
     assert scene.watch.hold(scene.spec, {"physics"}) == (("physics",), ())

@@ -18,6 +18,8 @@ from tidepool.clients.transport import Transport
 #: nodes for them, and by GrpTRESMins it ends those that run.)
 HOLDING_LIMIT: Final = "GrpJobs"
 
+#: The scaler waits for it, and has a lease to renew.
+_CHANGE_TIMEOUT_S: Final = 10.0
 #: Of a whole month of 100,000 jobs sacct takes 20 s.
 _USAGE_TIMEOUT_S: Final = 300.0
 _COLUMNS: Final = ("Account", "User", "NodeList", "AllocTRES", "ElapsedRaw", "Start", "End")
@@ -78,7 +80,7 @@ class AccountRecords:
         ]  # fmt: skip
         judge(
             argv,
-            self._transport.run([*ENVIRONMENT, *argv], timeout_s=TIMEOUT_S),
+            self._transport.run([*ENVIRONMENT, *argv], timeout_s=_CHANGE_TIMEOUT_S),
             self._transport.where,
         )
 

@@ -71,6 +71,7 @@ class AccountWatch:
         self._began_s = float("-inf")
         self._cost_s = 0.0
         self._seen: _Look | None = None
+        self._hold_after_s = float("-inf")
         #: Why slurmdbd cannot be asked, in words; empty where it can.
         self.failure = ""
 
@@ -107,7 +108,7 @@ class AccountWatch:
 
         Returns which are held from now on, and which no longer. Nothing is done before they were looked at.
         """
-        if self._seen is None or self._records is None:
+        if self._seen is None or self._records is None or self._monotonic_s() < self._hold_after_s:
             return (), ()
         own = {each.name: each.limits.get(HOLDING_LIMIT) for each in spec.accounts if each.budget}
         there = self._seen.held
@@ -124,6 +125,7 @@ class AccountWatch:
                 )
         except (SlurmError, OSError) as error:
             self.failure = f"accounts cannot be held or let go: {error}"
+            self._hold_after_s = self._monotonic_s() + _AGAIN_S
             return (), ()
         if held or freed:
             now = {**there, **dict.fromkeys(held, True), **dict.fromkeys(freed, False)}
