@@ -96,14 +96,14 @@ def report_verb(
         for row in rows(month, rule, known.spec.accounts)
     ]
     table = summed(found, by)
+    title = f"What stack {stack.name} used, " + ("by month" if by == "month" else f"{begin or now:%Y-%m}")
     if csv is not None:
         _write_csv(found, csv)
     if drawn := [path for path in (svg, png) if path is not None]:
         # Late: it takes most of a second.
         from tidepool.charts.usage import write_usage_chart
 
-        when = f"{begin or now:%Y-%m}" if by != "month" else "by month"
-        write_usage_chart(table, by, *drawn, title=f"What stack {stack.name} used, {when}")
+        write_usage_chart(table, by, *drawn, title=title)
     since, until = (known.spent.since, known.spent.until) if known.spent else (None, None)
     if as_json:
         show.emit(
@@ -119,7 +119,7 @@ def report_verb(
         return
     columns = [by, "#node-seconds", "#CPU-seconds", "#machine-seconds", "#idle", "#jobs $", "#idle $", "#$"]
     lines = [(label(row, by), *_cells(row)) for row in table]
-    show.show(show.table("", columns, [*lines, ("all", *_cells(total(table)))]))
+    show.show(show.table(title, columns, [*lines, ("all", *_cells(total(table)))]))
     if since is None or until is None:
         show.warn("no scaler has counted machines yet: what was idle, and all cost, is not known")
     else:
