@@ -15,9 +15,10 @@ from typing import Final, Literal
 from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.act.act import Hands, adopted, is_for_the_stack, nodes_of
 from tidepool.scaling.cluster_state import ClusterState, is_at_work
+from tidepool.scaling.daemon import budgets
 from tidepool.scaling.daemon.audit import Audit
 from tidepool.scaling.daemon.operations import Dependencies, Operations, State
-from tidepool.scaling.decide.account_budgets import warning_words, warnings
+from tidepool.scaling.decide.account_budgets import warnings
 from tidepool.scaling.decision import Decision, Launch, Remove
 from tidepool.scaling.memory import Warned, outlasting
 from tidepool.scaling.observe.observation import Observation
@@ -386,27 +387,9 @@ class Loop:
         if news:
             # First: who is killed in between has told it rather once than twice.
             self._write_kept(state, at_once=True)
-        for account in news:
-            budget = decision.budgets[account]
-            self._dependencies.say(
-                "account-budget",
-                account=account,
-                percent=budget.percent,
-                text=warning_words(account, budget),
-            )
+            budgets.warn(self._dependencies.say, decision.budgets, news)
         if self._may_act():
-            spent = {account for account, budget in decision.budgets.items() if budget.is_spent}
-            held, freed = self._dependencies.observer.hold_accounts(cluster.spec, spent)
-            for account in held:
-                self._dependencies.say(
-                    "account-held",
-                    account=account,
-                    text=f"Slurm begins no job of the account {account} any more",
-                )
-            for account in freed:
-                self._dependencies.say(
-                    "account-freed", account=account, text=f"Slurm begins jobs of the account {account} again"
-                )
+            budgets.hold(self._dependencies.say, self._dependencies.observer, cluster.spec, decision.budgets)
 
     def _take(self, state: State, cluster: ClusterState, decision: Decision) -> None:
         assert self._lease is not None
