@@ -16,8 +16,9 @@ from tidepool import resources
 from tidepool.cluster import addresses, hostlist
 from tidepool.cluster.accounts import Account, Qos
 from tidepool.cluster.controller_programs import absent_state
+from tidepool.cluster.firewall import Firewall
 from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
-from tidepool.cluster.part import Network
+from tidepool.cluster.part import Network, Part
 from tidepool.cluster.pool import ConvergedPool, Kubernetes
 from tidepool.cluster.scaling import Scaling
 from tidepool.cluster.shape import Shape
@@ -76,6 +77,7 @@ class ClusterKeys(TypedDict, total=False):
     directory: Directory | None
     accounts: Sequence[Account]
     qos: Sequence[Qos]
+    firewall: Firewall
     limits: Limits
     scaling: Scaling
     process_tracking: Literal["linuxproc", "cgroup"]
@@ -135,9 +137,7 @@ def default_subnet(network: IPv4Network, fleet: str) -> IPv4Network:
 
 def _plain(value: Any) -> Any:
     """Return models as the mappings that a spec is read from, with the keys that were given."""
-    if isinstance(
-        value, Fleet | ConvergedPool | Partition | Controller | Kubernetes | Limits | Scaling | Directory
-    ):
+    if isinstance(value, Part):
         return value.model_dump(mode="json", exclude_unset=True)
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]

@@ -22,6 +22,7 @@ from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster import addresses, spec_checks
 from tidepool.cluster.accounts import Account, Qos
+from tidepool.cluster.firewall import Firewall, Flow, Forward, flows, forwards
 from tidepool.cluster.frozen import FrozenDict, frozen
 from tidepool.cluster.names import (
     ACCOUNTING_HOST,
@@ -328,6 +329,10 @@ class ClusterSpec(Part):
         default=(),
         description="Qualities of service, beside Slurm's own `normal`; needs `controller.accounting`.",
     )
+    firewall: Firewall = Field(
+        default=Firewall(),
+        description="Who reaches login machines from outside, and what machines reach there; by default nobody, and nothing.",
+    )
     limits: Limits = Field(default=Limits(), description="What the scaler never goes beyond.")
     scaling: Scaling = Field(default=Scaling(), description="How the scaler works.")
     process_tracking: Literal["linuxproc", "cgroup"] | None = Field(
@@ -386,7 +391,26 @@ class ClusterSpec(Part):
             own[BACKUP_CONTROLLER_HOST] = places.backup_controller
         if accounting:
             own[ACCOUNTING_HOST] = places.accounting
-        return own | {f"login-{number}": places.login(number) for number in range(1, logins + 1)}
+        return own | self._login_hosts(logins)
+
+    @property
+    def login_hosts(self) -> Mapping[str, IPv4Address]:
+        """The login machines that are there, by name."""
+        return self._login_hosts(self.controller.login_machines)
+
+    def _login_hosts(self, count: int) -> Mapping[str, IPv4Address]:
+        return {f"login-{number}": self.own_addresses.login(number) for number in range(1, count + 1)}
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """What machines may reach outside of the cluster's network."""
+        nodes = [each.subnet for each in (*self.fleets, *self.pools)]
+        return flows(self.firewall, nodes, list(self.login_hosts.values()))
+
+    @property
+    def forwards(self) -> tuple[Forward, ...]:
+        """The ports by which login machines are reached, where they have no address of their own outside."""
+        return forwards(self.firewall, list(self.login_hosts.values()))
 
     @property
     def controller_slot(self) -> Slot | None:

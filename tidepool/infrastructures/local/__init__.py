@@ -7,6 +7,7 @@ INFRASTRUCTURE = Descriptor(
     graph="tidepool.infrastructures.local.graph:make",
     machines="tidepool.infrastructures.local.machines:machines_of",
     failures="tidepool.infrastructures.local.machines:kind_of",
+    checks="tidepool.infrastructures.local.checks:checks_of",
     types=("tidepool:local:Machine",),
     kinds={
         "tidepool:local:Network": "tidepool.infrastructures.local.kinds:NetworkKind",

@@ -10,19 +10,20 @@ from typing import ClassVar
 import pulumi
 from pulumi import Input, Output
 
+from tidepool.cluster.firewall import Flow, Forward
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.local import resources
 
 
-def make(_spec: ClusterSpec, stack: str) -> Infrastructure:
+def make(spec: ClusterSpec, stack: str) -> Infrastructure:
     """The infrastructure of that spec's machines."""
-    return Local(stack)
+    return Local(stack, spec.flows, spec.forwards)
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Machines of this machine. ``stack`` is whose they are: the Pulumi stack's name.
+    """Machines of this machine. ``stack`` is whose they are: the Pulumi stack's name; ``egress`` and ``ingress`` are of its network.
 
     A machine has no device but those that every container has: each of a boot's ``devices`` is one that takes all
     and gives nothing.
@@ -31,6 +32,8 @@ class Local:
     forms: ClassVar[Sequence[str]] = ()
 
     stack: str
+    egress: Sequence[Flow] = ()
+    ingress: Sequence[Forward] = ()
 
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         return self
@@ -40,7 +43,15 @@ class Local:
         return Output.from_input(digest)
 
     def network(self, name: str, cidr: IPv4Network) -> Output[str]:
-        made = resources.Network(name, stack=self.stack, network=name, cidr=str(cidr))
+        made = resources.Network(
+            name,
+            stack=self.stack,
+            network=name,
+            cidr=str(cidr),
+            # Not said where nothing is let through, as in states of before.
+            egress=self.egress or None,
+            ingress=self.ingress or None,
+        )
         return made.network
 
     def volume(self, order: VolumeOrder, opts: pulumi.ResourceOptions | None = None) -> Output[str]:

@@ -26,6 +26,7 @@ from tidepool.infrastructures.local.kernel import (
     MachineSpec,
     NetworkSpec,
     NoSuchMachine,
+    Rules,
     create_machine,
     create_network,
     delete_machine,
@@ -34,10 +35,13 @@ from tidepool.infrastructures.local.kernel import (
     read_machine,
     read_network,
     stop_machine,
+    uplink_lacks,
     wait_ready,
 )
 from tidepool.infrastructures.local.kernel.errors import explained
+from tidepool.infrastructures.local.kernel.layout import network_paths
 from tidepool.infrastructures.local.kernel.private import make_private, remove_if_empty
+from tidepool.infrastructures.local.kernel.uplink import is_as_known, set_uplink
 from tidepool.infrastructures.local.resources import (
     Machine,
     MachineModel,
@@ -56,6 +60,10 @@ def spec_mistakes(error: BadSpec, inputs: Mapping[str, str]) -> list[Mistake]:
     return [Mistake(inputs.get(field, field), said) for field, said in error.mistakes]
 
 
+def _rules(network: NetworkModel) -> Rules:
+    return Rules(tuple(network.egress), tuple(network.ingress))
+
+
 class NetworkKind(IdempotentKind[NetworkModel]):
     """A switch. Before the first one is made it is seen whether this machine can make machines at all."""
 
@@ -72,13 +80,17 @@ class NetworkKind(IdempotentKind[NetworkModel]):
             spec = NetworkSpec(wanted.stack, wanted.network, wanted.cidr)
         except BadSpec as error:
             return spec_mistakes(error, {"name": "network"})
-        if self._is_up(spec):
-            return ()  # where it does, more can be made
-        return [Mistake("", str(lack)) for lack in self._found_lacking()]
+        place = network_paths(self._home.data, wanted.stack, wanted.network)
+        lacks = list(uplink_lacks(place, _rules(wanted)))
+        if not self._is_up(spec):  # where one is, more can be made
+            lacks += self._found_lacking()
+        return [Mistake("", str(lack)) for lack in lacks]
 
     def create(self, wanted: NetworkModel, task: Task) -> Made:
         spec = NetworkSpec(wanted.stack, wanted.network, wanted.cidr)
         create_network(self._home.data, spec, task.left_s)
+        place = network_paths(self._home.data, wanted.stack, wanted.network)
+        set_uplink(place, spec.switch_address, _rules(wanted))
         return Made(f"{wanted.stack}/{wanted.network}")
 
     def look(self, id: str, state: NetworkModel) -> Mapping[str, Plain] | None:
@@ -87,7 +99,10 @@ class NetworkKind(IdempotentKind[NetworkModel]):
             return None
         if found.state == "dead":
             return {"state": "dead"}
-        return AS_KNOWN if found.cidr == state.cidr else {"cidr": found.cidr}
+        if found.cidr != state.cidr:
+            return {"cidr": found.cidr}
+        place = network_paths(self._home.data, state.stack, state.network)
+        return AS_KNOWN if is_as_known(place, _rules(state)) else {"state": "firewall changed by hand"}
 
     def delete(self, id: str, state: NetworkModel, task: Task) -> None:
         delete_network(self._home.data, state.stack, state.network, task.left_s)

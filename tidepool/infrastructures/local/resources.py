@@ -11,6 +11,7 @@ from typing import Any
 from pulumi import Input
 
 from tidepool.cluster.boot import Device, File, Folder, Mount, Service
+from tidepool.cluster.firewall import Flow, Forward
 from tidepool.resources.model import Field, Model, Resource, condition, given, output
 
 
@@ -20,14 +21,17 @@ class NetworkModel(Model):
     stack: Field[str] = given(replaces=True)
     network: Field[str] = given(replaces=True)
     cidr: Field[str] = given(replaces=True)
-    #: How its switch is.
+    egress: Field[Sequence[Flow]] = given(default=())
+    ingress: Field[Sequence[Forward]] = given(default=())
+    #: How its switch is, and the rules of its uplink.
     state: Field[str] = condition("up")
 
 
 class Network(Resource, NetworkModel, token="tidepool:local:Network"):
     """A switch that machines of the stack, and nothing else, are plugged into.
 
-    ``network`` is its name in the stack, ``cidr`` its range; another one of either replaces it.
+    ``network`` is its name in the stack, ``cidr`` its range; another one of either replaces it. ``egress`` is what machines
+    may reach outside, ``ingress`` the ports of this machine that lead to them; a change of them touches no machine.
     """
 
 

@@ -33,5 +33,7 @@ from tidepool.infrastructures.local.kernel.preflight import Lack as Lack
 from tidepool.infrastructures.local.kernel.preflight import Plans as Plans
 from tidepool.infrastructures.local.kernel.preflight import kubelets_at_most as kubelets_at_most
 from tidepool.infrastructures.local.kernel.preflight import preflight as preflight
+from tidepool.infrastructures.local.kernel.preflight import uplink_lacks as uplink_lacks
+from tidepool.infrastructures.local.kernel.ruleset import Rules as Rules
 from tidepool.infrastructures.local.kernel.spec import MachineSpec as MachineSpec
 from tidepool.infrastructures.local.kernel.spec import NetworkSpec as NetworkSpec

@@ -64,7 +64,7 @@ def boot(
                 upper=str(place.upper),
                 work=str(place.work),
                 hosts=str(network.hosts),
-                cable=cable(first.lifeline, switch, spec, prefix_length),
+                cable=cable(first.lifeline, switch, network, spec, prefix_length),
                 host_settings=tuple(path for path in HOST_SETTINGS if Path(path).exists()),
                 cgroups=cgroups.mounts(),
                 home_group=cgroups.home,
@@ -89,7 +89,7 @@ def change(
 ) -> None:
     """Bring a running machine to its specification, as far as that goes without a boot."""
     if known.switch != switch and known.lifeline is not None:
-        plug_in(program, known.lifeline, switch, spec, prefix_length)
+        plug_in(program, known.lifeline, switch, network, spec, prefix_length)
         known = replace(known, switch=switch)
         known.save(place.record)
     if known.fingerprint != spec.fingerprint:

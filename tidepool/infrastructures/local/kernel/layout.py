@@ -1,7 +1,7 @@
 """Layout of the data folder. Nothing outside of it, but the control groups, is ever written.
 
 <data>/init-<digest>                    the compiled first process
-<data>/<stack>/networks/<name>/         record.json, init.log, status, root/, hosts/hosts
+<data>/<stack>/networks/<name>/         record.json, uplink.json, init.log, status, root/, hosts/hosts
 <data>/<stack>/networks/<name>.lock
 <data>/<stack>/machines/<name>/         record.json, boot.log, status, root/, upper/, work/
 <data>/<stack>/machines/<name>.lock
@@ -69,6 +69,11 @@ class Paths:
     def containers(self) -> Path:
         """Return the folder for those who run containers in the machine: no overlay can stand on an overlay."""
         return self.folder / "containers"
+
+    @property
+    def uplink(self) -> Path:
+        """Return the record of a network's uplink; there where it has one."""
+        return self.folder / "uplink.json"
 
     @property
     def hosts(self) -> Path:

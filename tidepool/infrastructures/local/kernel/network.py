@@ -29,13 +29,15 @@ from tidepool.infrastructures.local.kernel.errors import InUse, LocalError, NoSu
 from tidepool.infrastructures.local.kernel.layout import Paths, cgroup_of, names_in, network_paths
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline, end_all
 from tidepool.infrastructures.local.kernel.lock import locked, remove_lock
+from tidepool.infrastructures.local.kernel.netns import run_ip
 from tidepool.infrastructures.local.kernel.plan import encode, switch_steps
 from tidepool.infrastructures.local.kernel.record import Record, load
+from tidepool.infrastructures.local.kernel.ruleset import BRIDGE
 from tidepool.infrastructures.local.kernel.spec import MachineSpec, NetworkSpec
+from tidepool.infrastructures.local.kernel.uplink import gateway_of, remove_uplink
 
-_BRIDGE: Final = "switch"
 _INTERFACE: Final = "eth0"
-_IP_S: Final = 30.0
+_CABLE_S: Final = 30.0
 
 
 def make_switch(switch: Lifeline, spec: NetworkSpec) -> None:
@@ -50,24 +52,29 @@ def make_switch(switch: Lifeline, spec: NetworkSpec) -> None:
     address = f"{spec.switch_address}/{spec.prefix_length}"
     lines = (
         "link set lo up",
-        f"link add {_BRIDGE} type bridge stp_state 0 forward_delay 0",
-        f"addr add {address} dev {_BRIDGE}",
-        f"link set {_BRIDGE} addrgenmode none up",
+        f"link add {BRIDGE} type bridge stp_state 0 forward_delay 0",
+        f"addr add {address} dev {BRIDGE}",
+        f"link set {BRIDGE} addrgenmode none up",
     )
-    if not _ip(switch, lines):
+    if not run_ip(switch, lines):
         raise NoSuchNetwork(f"the switch of network {spec.name} died while it was made")
 
 
 def cable(
-    machine: Lifeline, switch: Lifeline, spec: MachineSpec, prefix_length: int
+    machine: Lifeline, switch: Lifeline, network: Paths, spec: MachineSpec, prefix_length: int
 ) -> tuple[int | str, ...]:
-    """Return the inputs of a plan's step ``cable``: the switch, the name of its port, and the machine's place there."""
+    """Return the inputs of a plan's step ``cable``: the switch, the name of its port, the machine's place there, its gateway."""
     port = f"p{machine.pid}"  # no two living machines share it, and the one before took its own away
-    return switch.pid, switch.start_ticks, port, spec.mac, spec.address, prefix_length
+    return switch.pid, switch.start_ticks, port, spec.mac, spec.address, prefix_length, gateway_of(network)
 
 
 def plug_in(
-    program: Path, machine: Lifeline, switch: Lifeline, spec: MachineSpec, prefix_length: int
+    program: Path,
+    machine: Lifeline,
+    switch: Lifeline,
+    network: Paths,
+    spec: MachineSpec,
+    prefix_length: int,
 ) -> None:
     """Plug a machine that runs into another switch than the one that it was plugged into.
 
@@ -76,13 +83,13 @@ def plug_in(
     Raises:
         LocalError: the machine or the switch died, or the kernel refused; says what.
     """
-    pid, start, *place = cable(machine, switch, spec, prefix_length)
+    pid, start, *place = cable(machine, switch, network, spec, prefix_length)
     arguments = ("cable", pid, start, machine.pid, machine.start_ticks, *place)
     command = [str(program), *map(str, arguments)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_IP_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_CABLE_S, check=False)
     except subprocess.TimeoutExpired:
-        raise TimedOut(f"machine {spec.name} was not plugged in within {_IP_S:g} s") from None
+        raise TimedOut(f"machine {spec.name} was not plugged in within {_CABLE_S:g} s") from None
     if done.returncode:
         said = done.stdout.strip().removeprefix("error: ")
         raise LocalError(f"machine {spec.name} could not be plugged in: {said}")
@@ -94,34 +101,7 @@ def try_cabling(where: Lifeline) -> None:
     Raises:
         LocalError: what ``ip`` said.
     """
-    _ip(where, (f"link add {_BRIDGE} type bridge", f"link add p1 type veth peer name {_INTERFACE}"))
-
-
-def _ip(where: Lifeline, lines: tuple[str, ...]) -> bool:
-    """Run a batch of ``ip`` commands in a process's network; False where that process is gone."""
-    namespace = where.open_network_namespace()
-    if namespace is None:
-        return False
-    command = ["nsenter", f"--net=/proc/self/fd/{namespace}", "ip", "-batch", "-"]
-    try:
-        done = subprocess.run(
-            command,
-            input="".join(f"{line}\n" for line in lines),
-            capture_output=True,
-            text=True,
-            pass_fds=(namespace,),
-            timeout=_IP_S,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise LocalError(f"{error.filename} is not on PATH: apt-get install iproute2 util-linux") from None
-    except subprocess.TimeoutExpired:
-        raise TimedOut(f"ip did not end within {_IP_S:g} s") from None
-    finally:
-        os.close(namespace)
-    if done.returncode:
-        raise LocalError(f"ip refused ({'; '.join(lines)}): {done.stderr.strip()}")
-    return True
+    run_ip(where, (f"link add {BRIDGE} type bridge", f"link add p1 type veth peer name {_INTERFACE}"))
 
 
 _LOCALHOST: Final = "127.0.0.1 localhost\n"
@@ -295,6 +275,7 @@ def _unmake(place: Paths) -> None:
     cgroups = choose()
     end_all(cgroups, place.cgroup, load(place.record).lifeline)
     cgroups.remove(place.cgroup)
+    remove_uplink(place)
     if place.folder.is_dir():
         shutil.rmtree(place.folder)
     remove_lock(place)

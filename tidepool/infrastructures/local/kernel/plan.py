@@ -5,7 +5,7 @@ a netstring (``5:mount,1:/,``):
 
     mount SOURCE TARGET TYPE FLAGS OPTIONS      as mount(2)
     take SOURCE ... put TARGET FLAGS            a mount from the host: taken up before ``root``, put down after
-    cable SWITCH START PORT MAC ADDRESS PREFIX_LENGTH   to the switch with this pid and start; before ``root``
+    cable SWITCH START PORT MAC ADDRESS PREFIX_LENGTH GATEWAY   to the switch with this pid and start; before ``root``
     hide TARGET                                 takes a mount away from a role that it is not of
     root FOLDER                                 makes it the root, and takes the host's away
     link TARGET PATH

@@ -120,8 +120,20 @@ static void give_address(int kernel, const char *address, int prefix_length) {
     ask(kernel, "give the machine its address");
 }
 
+/* The way to all others; the interface that leads there is up. */
+static void give_gateway(int kernel, const char *gateway) {
+    struct rtmsg route = {.rtm_family = AF_INET, .rtm_table = RT_TABLE_MAIN, .rtm_protocol = RTPROT_BOOT,
+                          .rtm_scope = RT_SCOPE_UNIVERSE, .rtm_type = RTN_UNICAST};
+    struct in_addr by;
+    inet_pton(AF_INET, gateway, &by);
+    begin_request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &route, sizeof route);
+    attribute(RTA_GATEWAY, &by, sizeof by);
+    ask(kernel, "give the machine its gateway");
+}
+
 /* Ends in the machine's network. */
-static void lay_cable(int machine, int network, const char *port, const char *mac, const char *address, int prefix_length) {
+static void lay_cable(int machine, int network, const char *port, const char *mac, const char *address, int prefix_length,
+                      const char *gateway) {
     int kernel = socket_in(network);
     make_pair(kernel, port, mac, machine);
     unsigned bridge = if_nametoindex(BRIDGE);
@@ -135,6 +147,7 @@ static void lay_cable(int machine, int network, const char *port, const char *ma
     ask(kernel, "bring up lo");
     give_address(kernel, address, prefix_length);
     go_up(kernel, INTERFACE);
+    if (*gateway) give_gateway(kernel, gateway);
     close(kernel);
 }
 
@@ -162,7 +175,8 @@ void step_cable(void) {
     const char *pid = field(), *start = field(), *port = field(), *mac = field(), *address = field();
     int machine = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), network = network_of(pid, start);
     if (machine < 0) fail("cannot open the machine's own network: %m");
-    lay_cable(machine, network, port, mac, address, number());
+    int prefix_length = number();
+    lay_cable(machine, network, port, mac, address, prefix_length, field());
     close(machine);
     close(network);
 }
@@ -170,6 +184,6 @@ void step_cable(void) {
 int cable(char **argv) {
     int network = network_of(argv[0], argv[1]), machine = network_of(argv[2], argv[3]);
     take_cable_away(machine);
-    lay_cable(machine, network, argv[4], argv[5], argv[6], atoi(argv[7]));
+    lay_cable(machine, network, argv[4], argv[5], argv[6], atoi(argv[7]), argv[8]);
     return 0;
 }

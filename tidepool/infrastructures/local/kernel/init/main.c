@@ -12,9 +12,9 @@
  *       Runs a command in the machine whose PID 1 is PID, if that process began at START clock ticks after the
  *       host's boot: in its namespaces, its control groups, with its capabilities. Exits as the command did.
  *
- *   init cable SWITCH START MACHINE START PORT MAC ADDRESS PREFIX_LENGTH
+ *   init cable SWITCH START MACHINE START PORT MAC ADDRESS PREFIX_LENGTH GATEWAY
  *       Plugs a machine that runs into another switch. The two are pids, each with its start as above; PORT is the
- *       name of the cable's end at the switch. Says "error: what went wrong" and exits with 1 where it fails.
+ *       name of the cable's end at the switch; GATEWAY may be empty. Says "error: what went wrong" and exits with 1 where it fails.
  *
  * A plan is a row of netstrings ("5:mount,1:/,..."): a step's name, then its arguments; the last step is "end".
  * tidepool/infrastructures/local/kernel/plan.py writes it and says what the steps are.
@@ -27,8 +27,8 @@
 int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "boot")) return boot();
     if (argc > 2 && !strcmp(argv[1], "enter")) return enter(argc, argv);
-    if (argc == 10 && !strcmp(argv[1], "cable")) return cable(argv + 2);
+    if (argc == 11 && !strcmp(argv[1], "cable")) return cable(argv + 2);
     fprintf(stderr, "usage: init boot | init enter PID START [CGROUP.PROCS...] -- COMMAND [ARGUMENT...]"
-                    " | init cable SWITCH START MACHINE START PORT MAC ADDRESS PREFIX_LENGTH\n");
+                    " | init cable SWITCH START MACHINE START PORT MAC ADDRESS PREFIX_LENGTH GATEWAY\n");
     return 2;
 }

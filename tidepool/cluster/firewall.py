@@ -1,0 +1,190 @@
+"""Firewall rules of a cluster's network: who reaches its login machines, and what its machines reach outside.
+
+One vocabulary for all infrastructures, in the words of Kubernetes' network policies. Within the cluster's network all machines
+reach each other; what no rule allows through its edge is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, collapse_addresses
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from tidepool.cluster.addresses import MOST_LOGIN_MACHINES
+from tidepool.cluster.part import Network, Part, Whole
+
+#: Infrastructures that hold machines to the rules; on others somebody else owns the network.
+FILTERING: Final = frozenset({"local", "libvirt", "aws", "kubernetes"})
+#: Addresses of a link alone: clouds have the service there that gives machines their credentials.
+LINK_LOCAL: Final = IPv4Network("169.254.0.0/16")
+SSH: Final = 22
+ANYWHERE: Final = IPv4Network("0.0.0.0/0")
+
+_ADDRESS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
+_PORTS: Final = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+
+
+def _written(value: Any) -> Any:
+    """Return a network as text: an address alone is one of its own."""
+    if isinstance(value, str) and "/" not in value:
+        if not _ADDRESS.fullmatch(value):
+            raise ValueError(
+                "write an IPv4 address, or a network: 192.0.2.7, 192.0.2.0/24; names are not looked up"
+            )
+        return f"{value}/32"
+    return value
+
+
+def _outside(network: IPv4Network) -> IPv4Network:
+    if network == ANYWHERE:
+        return network
+    if network.is_loopback or network.is_multicast or network.is_link_local or network.is_unspecified:
+        raise ValueError("nothing there is reached through a network's edge; write networks of other hosts")
+    return network
+
+
+Outside = Annotated[Network, BeforeValidator(_written), AfterValidator(_outside)]
+"""A network outside of the cluster's, or one address: ``192.0.2.7``."""
+
+
+def _ports(value: Any) -> Any:
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    match = _PORTS.fullmatch(text) if isinstance(text, str) else None
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not 1 <= first <= last <= 65535:
+        raise ValueError("write a port from 1 to 65535, or a range of them: 27000-27010")
+    return str(first) if first == last else f"{first}-{last}"
+
+
+Ports = Annotated[str, BeforeValidator(_ports)]
+"""A port or a range of them, as text: ``443``, ``27000-27010``."""
+
+
+class Egress(Part):
+    """What machines may open connections to."""
+
+    to: tuple[Outside, ...] = Field(
+        min_length=1, description="Networks or addresses: `[192.0.2.7]`; `[0.0.0.0/0]` is everywhere."
+    )
+    ports: tuple[Ports, ...] = Field(
+        default=(), description="Ports there, and ranges of them: `[443, 27000-27010]`; by default all."
+    )
+    protocol: Literal["tcp", "udp"] = Field(default="tcp", description="The protocol.")
+    description: str = Field(default="", max_length=200, description="A line for people: `licence server`.")
+
+
+class Ingress(Part):
+    """From where login machines are reached by SSH."""
+
+    sources: tuple[Outside, ...] = Field(
+        validation_alias="from",
+        min_length=1,
+        description="Networks or addresses: `[198.51.100.0/24]`; `[0.0.0.0/0]` is everywhere.",
+    )
+    description: str = Field(default="", max_length=200, description="A line for people.")
+
+
+class LoginFirewall(Part):
+    """Rules of login machines."""
+
+    ingress: tuple[Ingress, ...] = Field(
+        default=(), description="Who reaches their sshd from outside; by default nobody."
+    )
+    egress: tuple[Egress, ...] = Field(
+        default=(), description="What they may reach outside; by default nothing."
+    )
+    port: Whole = Field(
+        default=2222,
+        ge=1,
+        le=65535 - MOST_LOGIN_MACHINES,
+        description="On this machine, whose addresses they have none of: the port of this machine that leads to `login-1`; the "
+        "next leads to `login-2`.",
+    )
+
+
+class NodeFirewall(Part):
+    """Rules of nodes, of all fleets and pools."""
+
+    egress: tuple[Egress, ...] = Field(
+        default=(),
+        description="What they, and so jobs, may reach outside: licence servers, a proxy; by default nothing.",
+    )
+
+
+class Firewall(Part):
+    """Who reaches what through the edge of the cluster's network."""
+
+    logins: LoginFirewall = Field(default=LoginFirewall(), description="Of login machines.")
+    nodes: NodeFirewall = Field(default=NodeFirewall(), description="Of nodes.")
+
+    @property
+    def has_egress(self) -> bool:
+        return bool(self.logins.egress or self.nodes.egress)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Connections that ``sources`` may open to ``to``: networks and ports as text, sorted, none within another. No ports are all."""
+
+    sources: tuple[str, ...]
+    to: tuple[str, ...]
+    protocol: Literal["tcp", "udp"]
+    ports: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A port of a host that leads to the sshd of the machine at ``address``, for ``sources`` alone."""
+
+    port: int
+    address: str
+    sources: tuple[str, ...]
+
+
+def flows(
+    firewall: Firewall, nodes: Sequence[IPv4Network], logins: Sequence[IPv4Address]
+) -> tuple[Flow, ...]:
+    """Return what machines may reach: ``nodes`` are subnets of fleets and pools, ``logins`` login machines."""
+    whose = (
+        (map(str, nodes), firewall.nodes.egress),
+        ((f"{address}/32" for address in logins), firewall.logins.egress),
+    )
+    return tuple(
+        Flow(sources, _sorted(rule.to), rule.protocol, _by_number(rule.ports))
+        for machines, rules in whose
+        if (sources := tuple(machines))
+        for rule in rules
+    )
+
+
+def forwards(firewall: Firewall, logins: Sequence[IPv4Address]) -> tuple[Forward, ...]:
+    """Return the ports by which login machines are reached, where they have no address of their own outside."""
+    sources = _sorted(source for rule in firewall.logins.ingress for source in rule.sources)
+    if not sources:
+        return ()
+    return tuple(Forward(firewall.logins.port + i, str(address), sources) for i, address in enumerate(logins))
+
+
+def _sorted(networks: Iterable[IPv4Network]) -> tuple[str, ...]:
+    return tuple(map(str, collapse_addresses(networks)))
+
+
+def _by_number(ports: Iterable[str]) -> tuple[str, ...]:
+    """Ranges without those that others hold: sets of nftables take none that overlap."""
+    ranges: list[tuple[int, int]] = []
+    for first, last in sorted(map(port_range, ports)):
+        if ranges and first <= ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], max(last, ranges[-1][1]))
+        else:
+            ranges.append((first, last))
+    return tuple(_ports(f"{first}-{last}") for first, last in ranges)
+
+
+def port_range(ports: str) -> tuple[int, int]:
+    """The first and the last of `Ports`."""
+    first, _, last = ports.partition("-")
+    return int(first), int(last or first)
