@@ -17,9 +17,23 @@ GIVEN: dict[str, Any] = {
 #: A machine for MPI.
 COUPLED: dict[str, Any] = {"instance_type": "hpc7a.96xlarge", "placement_group": "mpi", "efa": True}
 
+#: Who logs in from the administrators' network and beyond it, and what nodes reach.
+RULES: dict[str, Any] = {
+    "nodes": {
+        "egress": [
+            {"to": ["198.51.100.7"], "ports": ["27000-27010"], "description": "licences"},
+            {"to": ["0.0.0.0/0"], "ports": [443]},
+        ]
+    },
+}
+
 
 def mapping(
-    offering: dict[str, Any] | None = None, *, controller: dict[str, Any] | None = None, **place: Any
+    offering: dict[str, Any] | None = None,
+    *,
+    controller: dict[str, Any] | None = None,
+    firewall: dict[str, Any] | None = None,
+    **place: Any,
 ) -> dict[str, Any]:
     """A cluster with one fleet of that offering, its controller's other keys, and the place's options."""
     options = {"region": REGION, **({} if "given" in place else {"zones": [ZONE, OTHER_ZONE]}), **place}
@@ -40,11 +54,10 @@ def mapping(
             }
         ],
         "partitions": [{"name": "main"}],
+        **({} if firewall is None else {"firewall": firewall}),
     }
 
 
-def spec(
-    offering: dict[str, Any] | None = None, *, controller: dict[str, Any] | None = None, **place: Any
-) -> ClusterSpec:
+def spec(offering: dict[str, Any] | None = None, **more: Any) -> ClusterSpec:
     """The same, read."""
-    return ClusterSpec.model_validate(mapping(offering, controller=controller, **place))
+    return ClusterSpec.model_validate(mapping(offering, **more))

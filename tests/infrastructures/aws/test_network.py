@@ -15,7 +15,7 @@ from tests.infrastructures.aws.graph import (
     of_aws,
     registered,
 )
-from tests.infrastructures.aws.specs import GIVEN, OTHER_ZONE, ZONE, mapping, spec
+from tests.infrastructures.aws.specs import GIVEN, OTHER_ZONE, RULES, ZONE, mapping, spec
 from tests.infrastructures.aws.specs import REGION as REGION_NAME
 from tidepool.cluster.spec import ClusterSpec
 
@@ -43,15 +43,64 @@ def test_another_zone_moves_no_subnet() -> None:
     assert one[name].inputs == two[name].inputs
 
 
-def test_a_way_out_is_a_nat_gateway_and_a_rule_that_lets_machines_use_it() -> None:
-    graph = registered(spec(outside=True))
+def test_a_way_out_is_a_nat_gateway_and_rules_say_who_may_use_it() -> None:
+    graph = registered(spec(outside=True, firewall=RULES))
     gateway = graph["aws:ec2/natGateway:NatGateway outside"]
     assert gateway.depends_on >= {f"{ROUTE} internet"}
     assert graph[f"{ROUTE} outside"].inputs["natGatewayId"] == "outside-id"
-    leaves = graph.of_type(LEAVES)
-    assert leaves["node-to-outside"].inputs["cidrIpv4"] == "0.0.0.0/0"
     # No machine has an address that the world knows.
     assert "mapPublicIpOnLaunch" not in graph[f"{SUBNET} {ZONE}"].inputs
+    beyond = {
+        name: {key: each.inputs[key] for key in ("cidrIpv4", "ipProtocol", "fromPort", "toPort")}
+        for name, each in graph.of_type(LEAVES).items()
+        if each.inputs.get("cidrIpv4", "10.77.0.0/16") != "10.77.0.0/16"
+    }
+    assert beyond == {
+        "node-to-198.51.100.7-32-tcp-27000-27010": {
+            "cidrIpv4": "198.51.100.7/32",
+            "ipProtocol": "tcp",
+            "fromPort": 27000,
+            "toPort": 27010,
+        },
+        "node-to-0.0.0.0-0-tcp-443": {
+            "cidrIpv4": "0.0.0.0/0",
+            "ipProtocol": "tcp",
+            "fromPort": 443,
+            "toPort": 443,
+        },
+    }
+    # In another order they are the same.
+    turned = {"nodes": {"egress": RULES["nodes"]["egress"][::-1]}}
+    other = registered(spec(outside=True, firewall=turned)).of_type(LEAVES)
+    assert {name: each.inputs for name, each in graph.of_type(LEAVES).items()} == {
+        name: each.inputs for name, each in other.items()
+    }
+
+
+def test_who_logs_in_comes_by_a_transit_gateway_and_to_login_machines_alone() -> None:
+    rules = {"logins": {"ingress": [{"from": ["198.51.100.0/24"]}]}}
+    graph = registered(spec(transit_gateway="tgw-0a", firewall=rules))
+    assert graph[f"{ROUTE} logins-198.51.100.0-24"].inputs["transitGatewayId"] == "tgw-0a"
+    arrives = {
+        name: each.inputs["securityGroupId"]
+        for name, each in graph.of_type(ARRIVES).items()
+        if each.inputs.get("cidrIpv4") == "198.51.100.0/24"
+    }
+    assert arrives == {"login-from-198.51.100.0-24": "login-id"}
+
+
+def test_of_a_vpc_that_is_given_machines_reach_what_they_boot_by() -> None:
+    group = "sg-0a"
+    for given, secrets in (
+        (GIVEN, {"cidrIpv4": "0.0.0.0/0"}),
+        ({**GIVEN, "endpoint_group": group}, {"referencedSecurityGroupId": group}),
+    ):
+        leaves = registered(spec(given=given, home="nas:/home")).of_type(LEAVES)
+        told = leaves["node-to-secrets"].inputs
+        assert {**told, **secrets, "fromPort": 443, "toPort": 443, "ipProtocol": "tcp"} == told
+        assert leaves["node-to-home"].inputs["fromPort"] == 2049
+        anywhere = {name for name, each in leaves.items() if each.inputs.get("cidrIpv4") == "0.0.0.0/0"}
+        assert {name for name in anywhere if name.startswith("node-")} <= {"node-to-secrets", "node-to-home"}
 
 
 def test_parts_of_a_cluster_speak_to_each_other_alone() -> None:

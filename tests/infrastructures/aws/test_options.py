@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.infrastructures.aws.specs import COUPLED, GIVEN, OTHER_ZONE, REGION, ZONE, mapping, spec
+from tests.infrastructures.aws.specs import COUPLED, GIVEN, OTHER_ZONE, REGION, RULES, ZONE, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.aws.demands import wanted
@@ -136,6 +136,13 @@ def test_a_mistake_in_an_offering_is_told_with_its_key_and_the_remedy(
         ({"home": "lustre", "lustre": {"storage_gib": 3000}}, "lustre.storage_gib", "multiple of 2400: 4800"),
         ({"kms_key": "alias/mine"}, "kms_key", "should match pattern"),
         ({"given": GIVEN, "outside": True}, "outside", "it is of a VPC of the stack's own"),
+        ({"outside": True}, "outside", "no rule lets machines use it"),
+        ({"firewall": RULES}, "outside", "to 198.51.100.7/32 of the firewall's egress; write outside: true"),
+        (
+            {"firewall": {"logins": {"ingress": [{"from": ["198.51.100.0/24"]}]}}},
+            "transit_gateway",
+            "nothing leads from those of firewall.logins.ingress",
+        ),
         ({"given": {**GIVEN, "subnets": {}}}, "given.subnets", "at least 1 item"),
         (
             {"machines": {"instance_type": "m7i.large", "market": "spot"}},

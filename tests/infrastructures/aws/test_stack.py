@@ -28,7 +28,7 @@ from tests.infrastructures.aws.graph import (
     of_aws,
     registered,
 )
-from tests.infrastructures.aws.specs import COUPLED, GIVEN, ZONE, mapping, spec
+from tests.infrastructures.aws.specs import COUPLED, GIVEN, RULES, ZONE, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.registry import infrastructures_of
 from tidepool.testing import register
@@ -91,7 +91,10 @@ def test_nothing_is_made_before_the_region_is_known_to_have_what_is_asked_of_it(
 
 
 def test_all_of_a_stack_has_its_tag() -> None:
-    for graph in (registered(spec(COUPLED, outside=True)), registered(spec(home="lustre", given=GIVEN))):
+    for graph in (
+        registered(spec(COUPLED, outside=True, firewall=RULES)),
+        registered(spec(home="lustre", given=GIVEN)),
+    ):
         for name, each in of_aws(graph).items():
             if "tags" in each.inputs:
                 assert each.inputs["tags"]["tidepool:stack"] == "dev", name

@@ -23,6 +23,15 @@ TUNED: dict[str, Any] = {
     "runtime_class": "nvidia",
     "overhead": "512MiB",
 }
+FIREWALL: dict[str, Any] = {
+    "logins": {"ingress": [{"from": ["192.0.2.0/24"]}]},
+    "nodes": {
+        "egress": [
+            {"to": ["198.51.100.7"], "ports": [443, "27000-27010"]},
+            {"to": ["0.0.0.0/0"], "protocol": "udp"},
+        ]
+    },
+}
 GPUS = [{"name": "gpu", "count": 2, "files": "/dev/nvidia[0-1]"}]
 
 
@@ -31,6 +40,7 @@ def mapping(
     *,
     gres: list[Any] | None = None,
     controller: dict[str, Any] | None = None,
+    firewall: dict[str, Any] | None = None,
     **place: Any,
 ) -> dict[str, Any]:
     """A cluster with one fleet of that offering, its controller's other keys, and the place's options."""
@@ -51,6 +61,7 @@ def mapping(
             }
         ],
         "partitions": [{"name": "main"}],
+        **({} if firewall is None else {"firewall": firewall}),
     }
 
 

@@ -13,7 +13,7 @@ from tests import definitions
 from tests.clients.kubernetes.applying import Applying
 from tests.clients.kubernetes.real import ANY, RealKubernetes, shared
 from tests.infrastructures.kubernetes.graph import BUDGET, METAL3, NAMESPACE, POD, applied, registered
-from tests.infrastructures.kubernetes.specs import GPUS, TUNED, of_machines, spec
+from tests.infrastructures.kubernetes.specs import FIREWALL, GPUS, TUNED, of_machines, spec
 from tests.whole.cluster import until
 from tidepool.clients.kubernetes.client import connect
 from tidepool.clients.kubernetes.contract import EvictionRefused, Forbidden, KubernetesError
@@ -69,7 +69,7 @@ def namespace(applying: Applying) -> Iterator[str]:
             "addresses": "kube-ovn",
             "pull_secret": "site",
             "reached_from": ["192.168.0.0/24"],
-            "reaches": ["0.0.0.0/0"],
+            "firewall": FIREWALL,
         },
         {
             "controller": {"backup": True},

@@ -31,7 +31,7 @@ from tests.infrastructures.kubernetes.graph import (
     of_kubernetes,
     registered,
 )
-from tests.infrastructures.kubernetes.specs import GPUS, TUNED, VOLUMES, mapping, of_machines, spec
+from tests.infrastructures.kubernetes.specs import FIREWALL, GPUS, TUNED, VOLUMES, mapping, of_machines, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.registry import infrastructures_of
 
@@ -209,7 +209,7 @@ def test_the_scaler_may_make_and_take_pods_and_nothing_with_a_wildcard() -> None
 
 
 def test_who_reaches_pods_is_said_and_nobody_else_does() -> None:
-    graph = registered(spec(reached_from=["192.168.7.0/24"], reaches=["0.0.0.0/0"]))
+    graph = registered(spec(reached_from=["192.168.7.0/24"]))
     policy = graph[f"{POLICY} machines"].inputs["spec"]
     mine = [
         {"podSelector": {"matchLabels": {"tidepool/stack": "dev"}}},
@@ -217,9 +217,41 @@ def test_who_reaches_pods_is_said_and_nobody_else_does() -> None:
     ]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     assert policy["ingress"] == [{"from": [*mine, {"ipBlock": {"cidr": "192.168.7.0/24"}}]}]
-    assert policy["egress"][0] == {"to": [*mine, {"ipBlock": {"cidr": "0.0.0.0/0"}}]}
+    assert policy["egress"][0] == {"to": mine}
     # No pod runs before it holds.
     assert f"{POLICY} machines" in graph[f"{POD} cpu-1"].depends_on
+    assert set(graph.of_type(POLICY)) == {"machines"}
+
+
+def test_the_firewall_is_policies_of_nodes_and_of_login_machines_besides() -> None:
+    graph = registered(spec(firewall=FIREWALL))
+    nodes, logins = (graph[f"{POLICY} {name}"].inputs["spec"] for name in ("nodes", "logins"))
+    assert nodes["podSelector"]["matchExpressions"] == [{"key": "tidepool/fleet", "operator": "Exists"}]
+    assert nodes["policyTypes"] == ["Egress"]
+    assert nodes["egress"] == [
+        {
+            "to": [{"ipBlock": {"cidr": "198.51.100.7/32"}}],
+            "ports": [
+                {"protocol": "TCP", "port": 443},
+                {"protocol": "TCP", "port": 27000, "endPort": 27010},
+            ],
+        },
+        # Not what is on the link of each: there is a cloud's own service.
+        {
+            "to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}}],
+            "ports": [{"protocol": "UDP", "port": 1, "endPort": 65535}],
+        },
+    ]
+    assert logins["podSelector"]["matchExpressions"] == [
+        {"key": "tidepool/node", "operator": "In", "values": ["login-1"]}
+    ]
+    assert logins["ingress"] == [
+        {
+            "from": [{"ipBlock": {"cidr": "192.0.2.0/24"}}],
+            "ports": [{"port": 22, "protocol": "TCP"}],
+        }
+    ]
+    assert {f"{POLICY} nodes", f"{POLICY} logins"} <= graph[f"{POD} cpu-1"].depends_on
 
 
 def test_nodes_that_are_busy_are_kept_and_others_may_be_evicted() -> None:

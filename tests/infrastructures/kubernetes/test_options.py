@@ -8,6 +8,7 @@ import pytest
 
 from tests.infrastructures.kubernetes.specs import (
     CLUSTER_API,
+    FIREWALL,
     GPUS,
     TUNED,
     VOLUMES,
@@ -87,6 +88,14 @@ def test_a_fleet_may_have_several_offerings() -> None:
             {"host_selector": {"a": "b"}},
             {},
             f"{OFFERING}: host_selector: of kind: machines alone; leave it out",
+        ),
+        (
+            {"kind": "machines"},
+            {"cluster_api": CLUSTER_API, "firewall": FIREWALL},
+            (
+                f"firewall.nodes.egress: {OFFERING}.kind is machines: hosts that Cluster API provisions are beyond Kubernetes' "
+                "network policies, and nothing here would hold them to it; leave it out"
+            ),
         ),
         ({}, {"cluster_api": CLUSTER_API}, f"{PLACE}.cluster_api: no fleet has kind: machines; leave it out"),
         (

@@ -17,10 +17,15 @@ TUNED: dict[str, Any] = {
     "sriov_network": "vfs",
     "disk": "32GiB",
 }
+TO_LICENCES = {"nodes": {"egress": [{"to": ["198.51.100.7"], "ports": ["27000-27010"]}]}}
 
 
 def mapping(
-    offering: dict[str, Any] | None = None, *, controller: dict[str, Any] | None = None, **place: Any
+    offering: dict[str, Any] | None = None,
+    *,
+    controller: dict[str, Any] | None = None,
+    firewall: dict[str, Any] | None = None,
+    **place: Any,
 ) -> dict[str, Any]:
     """A cluster with one fleet of that offering, its controller's other keys, and the place's options."""
     options = {"volumes": VOLUMES, **place}
@@ -39,11 +44,10 @@ def mapping(
             }
         ],
         "partitions": [{"name": "main"}],
+        **({} if firewall is None else {"firewall": firewall}),
     }
 
 
-def spec(
-    offering: dict[str, Any] | None = None, *, controller: dict[str, Any] | None = None, **place: Any
-) -> ClusterSpec:
+def spec(offering: dict[str, Any] | None = None, **more: Any) -> ClusterSpec:
     """The same, read."""
-    return ClusterSpec.model_validate(mapping(offering, controller=controller, **place))
+    return ClusterSpec.model_validate(mapping(offering, **more))

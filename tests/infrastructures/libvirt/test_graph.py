@@ -23,7 +23,7 @@ from tests.infrastructures.libvirt.graph import (
     connection,
     registered,
 )
-from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, mapping, spec
+from tests.infrastructures.libvirt.specs import TO_LICENCES, TUNED, TWO_HOSTS, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.registry import infrastructures_of
 from tidepool.testing import Graph
@@ -195,7 +195,8 @@ def test_a_network_of_the_stack_has_reservations_alone_and_no_way_out() -> None:
         "dhcp": {"enabled": True},
         "autostart": True,
     }
-    assert registered(spec(outside=True))[f"{NETWORK} net@here"].inputs["mode"] == "nat"
+    outside = registered(spec(outside=True, firewall=TO_LICENCES))
+    assert outside[f"{NETWORK} net@here"].inputs["mode"] == "nat"
 
 
 def test_keys_are_in_seeds_alone_and_secret_there() -> None:

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, VOLUMES, mapping, spec
+from tests.infrastructures.libvirt.specs import TO_LICENCES, TUNED, TWO_HOSTS, VOLUMES, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.libvirt.options import Cell, Offering, SiteOptions, read_cpus, write_cpus
@@ -103,6 +103,14 @@ def test_a_mistake_of_an_offering_is_told_with_its_key(
         ({"hosts": {}}, {}, "hosts", "at least 1"),
         ({"hosts": TWO_HOSTS}, {}, "bridge", "name a bridge that all hosts have"),
         ({"bridge": "br0", "outside": True}, {}, "outside", "the bridge decides"),
+        ({"outside": True}, {}, "outside", "no rule lets machines use it"),
+        ({"firewall": TO_LICENCES}, {}, "outside", "write outside: true, or name a bridge"),
+        (
+            {"firewall": {"logins": {"ingress": [{"from": ["192.0.2.0/24"]}]}}},
+            {},
+            "bridge",
+            "nothing leads into a network of libvirt's own",
+        ),
         ({"volumes": {"home": "nas:/h"}}, {}, "volumes.slurmctld", "it is missing"),
         ({}, {"accounting": {}}, "volumes.database", "it is missing"),
         ({"volumes": {"home": "/srv", "slurmctld": "nas:/s"}}, {}, "volumes.home", "SERVER:/PATH"),

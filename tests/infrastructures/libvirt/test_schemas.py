@@ -10,7 +10,7 @@ import pytest
 
 from tests.infrastructures.libvirt.graph import DOMAIN, NETWORK, POOL, registered
 from tests.infrastructures.libvirt.schemas import missing, wrong, xml_of
-from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, spec
+from tests.infrastructures.libvirt.specs import TO_LICENCES, TUNED, TWO_HOSTS, spec
 from tidepool.infrastructures.libvirt.domain import Identity, read_identity
 from tidepool.testing import Graph
 
@@ -47,7 +47,13 @@ def test_every_domain_is_valid(offering: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", [{}, {"outside": True}, {"bridge": "br0"}, {"bridge": "br0", "hosts": TWO_HOSTS}]
+    "place",
+    [
+        {},
+        {"outside": True, "firewall": TO_LICENCES},
+        {"bridge": "br0"},
+        {"bridge": "br0", "hosts": TWO_HOSTS},
+    ],
 )
 def test_every_network_and_every_pool_is_valid(place: dict[str, Any]) -> None:
     graph = registered(spec(**place))
@@ -155,7 +161,7 @@ def test_nothing_is_asked_for_that_nobody_said() -> None:
 
 
 def test_a_network_has_no_spanning_tree_and_gives_addresses_to_no_stranger() -> None:
-    for place in ({}, {"outside": True}):
+    for place in ({}, {"outside": True, "firewall": TO_LICENCES}):
         network = ET.fromstring(xml_of(registered(spec(**place))[f"{NETWORK} net@here"]))  # type: ignore[arg-type]
         bridge, dhcp = network.find("bridge"), network.find("ip/dhcp")
         assert bridge is not None

@@ -86,7 +86,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         opts=ResourceOptions(depends_on=[fit]),
     )
     owner = Owner(stack, stack_tags(stack), ResourceOptions(provider=provider))
-    made = stack_network(owner, place, spec.network, has_own=options.has_own)
+    made = stack_network(owner, place, spec.network, spec.firewall, has_own=options.has_own)
     groups = {
         claim.offering.placement_group: ec2.PlacementGroup(
             claim.offering.placement_group,

@@ -13,6 +13,7 @@ from typing import Any
 from pulumi import Input, Output, ResourceOptions
 from pulumi_aws import ec2, ec2transitgateway, vpc
 
+from tidepool.cluster.firewall import ANYWHERE, Egress, Firewall, port_range
 from tidepool.infrastructures.aws.access import (
     LUSTRE,
     MACHINES,
@@ -57,7 +58,7 @@ class StackNetwork:
 
 
 def stack_network(
-    own: Owner, place: SiteOptions, network: IPv4Network, *, has_own: bool = True
+    own: Owner, place: SiteOptions, network: IPv4Network, firewall: Firewall, *, has_own: bool = True
 ) -> StackNetwork:
     """Register it. ``has_own`` says whether the cluster's own machines are in it, or elsewhere."""
     if place.given is not None:
@@ -74,7 +75,7 @@ def stack_network(
             **own.has("vpc"),
         )
         of_vpc, owner = made.id, made.owner_id
-        subnets, table = _own_subnets(own, place, made)
+        subnets, table = _own_subnets(own, place, made, firewall)
     groups = {
         part: ec2.SecurityGroup(
             part,
@@ -92,7 +93,8 @@ def stack_network(
     if not has_own:
         for ports, why in to_nodes_from_outside().items():
             _ingress(result, f"node-from-elsewhere-{ports[0]}", "node", ports, cidr=str(network), why=why)
-    _leaves(result, network, outside=place.outside or place.given is not None)
+    _leaves(result, network)
+    _apply(result, firewall)
     for i, administrators in enumerate(place.administrators):
         for part in MACHINES:
             _ingress(result, f"{part}-from-administrators-{i}", part, (22, 22), cidr=str(administrators))
@@ -101,7 +103,9 @@ def stack_network(
     return result
 
 
-def _own_subnets(own: Owner, place: SiteOptions, of: ec2.Vpc) -> tuple[Mapping[str, Input[str]], Input[str]]:
+def _own_subnets(
+    own: Owner, place: SiteOptions, of: ec2.Vpc, firewall: Firewall
+) -> tuple[Mapping[str, Input[str]], Input[str]]:
     """A subnet for each zone, all with one route table: what is a route there leads to any of them."""
     # Sixteen parts: zones never move when another one comes, and the last is for the way out.
     parts = list(place.cidr.subnets(prefixlen_diff=4))
@@ -128,15 +132,22 @@ def _own_subnets(own: Owner, place: SiteOptions, of: ec2.Vpc) -> tuple[Mapping[s
             subnet_ids=list(subnets.values()),
             **own.has("administrators"),
         )
-        for i, administrators in enumerate(place.administrators):
+        ways = {f"administrators-{i}": network for i, network in enumerate(place.administrators)}
+        for name, network in (ways | _ways_to_logins(place, firewall)).items():
             ec2.Route(
-                f"administrators-{i}",
+                name,
                 route_table_id=table.id,
-                destination_cidr_block=str(administrators),
+                destination_cidr_block=str(network),
                 transit_gateway_id=place.transit_gateway,
                 opts=own.options(depends_on=[attachment]),
             )
     return subnets, table.id
+
+
+def _ways_to_logins(place: SiteOptions, firewall: Firewall) -> Mapping[str, IPv4Network]:
+    """Networks of those who log in, to which there is no route yet, by the names of their routes."""
+    sources = {source for rule in firewall.logins.ingress for source in rule.sources}
+    return {f"logins-{_named(source)}": source for source in sorted(sources - {*place.administrators})}
 
 
 def _way_out(own: Owner, place: SiteOptions, of: ec2.Vpc, table: ec2.RouteTable, cidr: str) -> None:
@@ -207,7 +218,37 @@ def _ingress(
     )
 
 
-def _leaves(made: StackNetwork, network: IPv4Network, *, outside: bool) -> None:
+def _apply(made: StackNetwork, firewall: Firewall) -> None:
+    """Register the firewall's rules, each by what it says: another order is no change."""
+    for rule in firewall.logins.ingress:
+        for source in rule.sources:
+            why = rule.description or "SSH"
+            _ingress(made, f"login-from-{_named(source)}", "login", (22, 22), cidr=str(source), why=why)
+    leaving: tuple[tuple[Part, tuple[Egress, ...]], ...] = (
+        ("login", firewall.logins.egress),
+        ("node", firewall.nodes.egress),
+    )
+    for part, egress in leaving:
+        for rule in egress:
+            for to in rule.to:
+                for ports in rule.ports or ("0-65535",):
+                    name = f"{part}-to-{_named(to)}-{rule.protocol}-{ports}"
+                    _egress(
+                        made,
+                        name,
+                        part,
+                        port_range(ports),
+                        rule.protocol,
+                        cidr_ipv4=str(to),
+                        description=rule.description or None,
+                    )
+
+
+def _named(network: IPv4Network) -> str:
+    return str(network).replace("/", "-")
+
+
+def _leaves(made: StackNetwork, network: IPv4Network) -> None:
     for part in MACHINES:
         to: dict[str, tuple[tuple[int, int] | None, dict[str, Any]]] = {
             # Addresses of the cluster are of no group: AWS knows them as routes alone.
@@ -217,8 +258,16 @@ def _leaves(made: StackNetwork, network: IPv4Network, *, outside: bool) -> None:
         }
         if part == "node":
             to["node"] = (None, {"referenced_security_group_id": made.groups["node"]})
-        if outside:
-            to["outside"] = (None, {"cidr_ipv4": "0.0.0.0/0"})
+        if (given := made.place.given) is not None:
+            # What machines boot by is in a VPC of somebody else's, at addresses that only they know.
+            to["secrets"] = (
+                (443, 443),
+                {"referenced_security_group_id": given.endpoint_group}
+                if given.endpoint_group
+                else {"cidr_ipv4": str(ANYWHERE)},
+            )
+            if ":/" in made.place.home:
+                to["home"] = ((2049, 2049), {"cidr_ipv4": str(ANYWHERE)})
         for where, (ports, destination) in to.items():
             _egress(made, f"{part}-to-{where}", part, ports, **destination)
     if made.place.home == "lustre":
@@ -230,19 +279,24 @@ def _leaves(made: StackNetwork, network: IPv4Network, *, outside: bool) -> None:
 
 
 def _egress(
-    made: StackNetwork, name: str, part: Part, ports: tuple[int, int] | None, **destination: Any
+    made: StackNetwork,
+    name: str,
+    part: Part,
+    ports: tuple[int, int] | None,
+    protocol: str = "tcp",
+    **destination: Any,
 ) -> None:
     vpc.SecurityGroupEgressRule(
         name,
         security_group_id=made.groups[part],
         tags=dict(made.owner.tags),
         opts=made.owner.opts,
-        **_ports(ports),
+        **_ports(ports, protocol),
         **destination,
     )
 
 
-def _ports(ports: tuple[int, int] | None) -> dict[str, Any]:
+def _ports(ports: tuple[int, int] | None, protocol: str = "tcp") -> dict[str, Any]:
     if ports is None:
         return {"ip_protocol": "-1"}
-    return {"ip_protocol": "tcp", "from_port": ports[0], "to_port": ports[1]}
+    return {"ip_protocol": protocol, "from_port": ports[0], "to_port": ports[1]}

@@ -100,6 +100,11 @@ class GivenNetwork(Part):
         pattern=r"^rtb-[0-9a-f]+$",
         description="The route table that all of these subnets have: each machine's address is a route in it.",
     )
+    endpoint_group: Annotated[str, Field(pattern=r"^sg-[0-9a-f]+$")] | None = Field(
+        default=None,
+        description="The security group of the endpoint of Secrets Manager there. Without it machines may open HTTPS to all that "
+        "the VPC leads to.",
+    )
 
 
 class Lustre(Part):
@@ -137,7 +142,8 @@ class SiteOptions(Part):
         default=None, description="A VPC that is there already, in place of one of the stack's own."
     )
     outside: bool = Field(
-        default=False, description="Whether machines of the stack's own VPC get out of it, by a NAT gateway."
+        default=False,
+        description="Whether a NAT gateway leads out of the stack's own VPC; who may use it, and for what, says `firewall`.",
     )
     administrators: tuple[Network, ...] = Field(
         default=(), description="Networks from which machines are reached by SSH: that of this machine too."

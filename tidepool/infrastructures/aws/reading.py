@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tidepool.cluster.firewall import LoginFirewall
 from tidepool.cluster.part_reading import read_part
 from tidepool.cluster.spec import ClusterSpec, Fleet, Infrastructure
 from tidepool.cluster.spec_entries import Mistake
@@ -145,6 +146,7 @@ def _site_mistakes(path: str, spec: ClusterSpec, place: SiteOptions) -> Iterator
                 )
     else:
         yield from _of_own_vpc(path, spec, place)
+        yield from _of_firewall(path, spec, place)
     if place.home not in ("efs", "lustre") and not place.given:
         yield Mistake(
             f"{path}.home",
@@ -175,6 +177,32 @@ def _of_own_vpc(path: str, spec: ClusterSpec, place: SiteOptions) -> Iterator[Mi
             f"{path}.transit_gateway",
             None,
             "it is missing: nothing leads from a VPC of the stack's own to its administrators; name one, or `given`",
+        )
+
+
+def _of_firewall(path: str, spec: ClusterSpec, place: SiteOptions) -> Iterator[Mistake]:
+    """Find rules that a VPC of the stack's own has no way for, and a way that no rule lets anybody use."""
+    logins = spec.firewall.logins if has_own_machines(spec, NAME) else LoginFirewall()
+    if logins.ingress and place.transit_gateway is None:
+        yield Mistake(
+            f"{path}.transit_gateway",
+            None,
+            "it is missing: nothing leads from those of firewall.logins.ingress to a VPC of the stack's own; name one, or `given`",
+        )
+    egress = [to for rule in (*logins.egress, *spec.firewall.nodes.egress) for to in rule.to]
+    leads = [*place.administrators, *(each for rule in logins.ingress for each in rule.sources)]
+    lost = [to for to in egress if not any(to.subnet_of(network) for network in leads)]
+    if lost and not place.outside:
+        yield Mistake(
+            f"{path}.outside",
+            False,
+            f"nothing leads from a VPC of the stack's own to {lost[0]} of the firewall's egress; write outside: true",
+        )
+    if place.outside and not egress:
+        yield Mistake(
+            f"{path}.outside",
+            True,
+            "no rule lets machines use it; write one, such as firewall: {nodes: {egress: [{to: [0.0.0.0/0]}]}}, or leave it out",
         )
 
 

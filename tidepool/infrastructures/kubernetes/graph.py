@@ -19,7 +19,7 @@ from pulumi import Input, Output, ResourceOptions
 from pulumi_kubernetes import apiextensions
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.networking import v1 as networking
-from pulumi_kubernetes.policy import v1 as policy
+from pulumi_kubernetes.policy import v1 as policies
 from pulumi_kubernetes.rbac import v1 as rbac
 
 from tidepool import resources
@@ -141,11 +141,17 @@ def _policies(there: _Namespace, spec: ClusterSpec, options: Options) -> tuple[p
     if not (options.fleets_of_pods or has_own):
         return ()
     place = options.place
-    reach = namespace.network_policy(there.stack, spec.network, place.reached_from, place.reaches)
+    reach = {
+        "machines": namespace.network_policy(there.stack, spec.network, place.reached_from),
+        **namespace.firewall_policies(there.stack, spec.firewall, tuple(spec.login_hosts) if has_own else ()),
+    }
     kept = {f"busy-{fleet}": fleet for fleet in options.fleets_of_pods} | ({"own": None} if has_own else {})
     return (
-        networking.NetworkPolicy(
-            "machines", metadata=there.meta("machines"), spec=untyped(reach), opts=there.options()
+        *(
+            networking.NetworkPolicy(
+                name, metadata=there.meta(name), spec=untyped(policy), opts=there.options()
+            )
+            for name, policy in reach.items()
         ),
         core.Service(
             "machines",
@@ -160,7 +166,7 @@ def _policies(there: _Namespace, spec: ClusterSpec, options: Options) -> tuple[p
             opts=there.options(),
         ),
         *(
-            policy.PodDisruptionBudget(
+            policies.PodDisruptionBudget(
                 name,
                 metadata=there.meta(name),
                 spec=untyped(namespace.budget(there.stack, fleet)),

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tidepool.clients.kubernetes.contract import CLUSTER_API
 from tidepool.clients.kubernetes.objects import Right
+from tidepool.cluster.firewall import LINK_LOCAL, SSH, Egress, Firewall, Ingress, port_range
 from tidepool.infrastructures.machines import NO_ADDRESS
 
 STACK_LABEL: Final = "tidepool/stack"
@@ -155,7 +156,7 @@ def namespace_labels(stack: str) -> Mapping[str, str]:
 
 
 def network_policy(
-    stack: str, cluster: IPv4Network, reached_from: Iterable[IPv4Network], reaches: Iterable[IPv4Network]
+    stack: str, cluster: IPv4Network, reached_from: Iterable[IPv4Network]
 ) -> Mapping[str, Any]:
     """Machines of a stack reach each other and their cluster's network, and nobody else does, unless it is said."""
     mine = [{"podSelector": {"matchLabels": {STACK_LABEL: stack}}}, _block(cluster)]
@@ -165,14 +166,52 @@ def network_policy(
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{"from": [*mine, *map(_block, reached_from)]}],
         "egress": [
-            {"to": [*mine, *map(_block, reaches)]},
+            {"to": mine},
             {"to": [names], "ports": [{"port": 53, "protocol": each} for each in ("UDP", "TCP")]},
         ],
     }
 
 
+def firewall_policies(
+    stack: str, firewall: Firewall, logins: Sequence[str]
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return the policies, by name, that let through besides what the firewall allows: of nodes, and of the login machines here."""
+    rules = firewall.logins
+    of_logins = {"key": NODE_LABEL, "operator": "In", "values": sorted(logins)}
+    of_nodes = {"key": FLEET_LABEL, "operator": "Exists"}
+    found = {
+        **({"logins": _policy(stack, of_logins, rules.ingress, rules.egress)} if logins else {}),
+        "nodes": _policy(stack, of_nodes, (), firewall.nodes.egress),
+    }
+    return {name: policy for name, policy in found.items() if policy["policyTypes"]}
+
+
+def _policy(
+    stack: str, machines: Mapping[str, Any], ingress: Sequence[Ingress], egress: Sequence[Egress]
+) -> Mapping[str, Any]:
+    ssh = [{"port": SSH, "protocol": "TCP"}]
+    arrives = [{"from": [*map(_block, rule.sources)], "ports": ssh} for rule in ingress]
+    leaves = [{"to": [*map(_block, rule.to)], "ports": _ports(rule)} for rule in egress]
+    kinds = {"Ingress": arrives, "Egress": leaves}
+    return {
+        "podSelector": {"matchLabels": {STACK_LABEL: stack}, "matchExpressions": [machines]},
+        "policyTypes": [kind for kind, rules in kinds.items() if rules],
+        **{kind.lower(): rules for kind, rules in kinds.items() if rules},
+    }
+
+
+def _ports(rule: Egress) -> Sequence[Mapping[str, Any]]:
+    protocol = rule.protocol.upper()
+    return [
+        {"protocol": protocol, "port": first, **({"endPort": last} if last > first else {})}
+        for first, last in map(port_range, rule.ports or ("1-65535",))
+    ]
+
+
 def _block(network: IPv4Network) -> Mapping[str, Any]:
-    return {"ipBlock": {"cidr": str(network)}}
+    # Nobody means the service there by which clouds give machines their credentials.
+    links = {"except": [str(LINK_LOCAL)]} if LINK_LOCAL.subnet_of(network) else {}
+    return {"ipBlock": {"cidr": str(network), **links}}
 
 
 def service(stack: str) -> Mapping[str, Any]:

@@ -204,10 +204,6 @@ class SiteOptions(Part):
         default=(),
         description="Networks beside the cluster's own that pods may be reached from: this machine's.",
     )
-    reaches: tuple[Network, ...] = Field(
-        default=(),
-        description="Networks beside the cluster's own that pods may reach: `[0.0.0.0/0]` for all.",
-    )
     volumes: Annotated[dict[str, Annotated[Volume, BeforeValidator(_volume)]], AfterValidator(frozen)] = (
         Field(
             default_factory=FrozenDict,

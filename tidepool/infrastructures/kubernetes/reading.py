@@ -52,6 +52,15 @@ def read_options(spec: ClusterSpec) -> Options:
         if (offering := read_part(Offering, path, found.entry.options, mistakes)) is not None:
             offerings[found.fleet.name, found.entry.key] = offering
             mistakes += _of_fleet(path, found.fleet, offering)
+            if offering.kind == "machines" and spec.firewall.nodes.egress:
+                said_by = "hosts that Cluster API provisions are beyond Kubernetes' network policies, and nothing here would hold "
+                mistakes.append(
+                    Mistake(
+                        "firewall.nodes.egress",
+                        None,
+                        f"{path}.kind is machines: {said_by}them to it; leave it out",
+                    )
+                )
     namespace = ""
     if place is not None:
         namespace = place.namespace or spec.name

@@ -14,6 +14,7 @@ INFRASTRUCTURE = Descriptor(
     checks="tidepool.infrastructures.libvirt.preflight:checks_of",
     preflight="tidepool.infrastructures.libvirt.preflight:PREFLIGHT",
     types=("libvirt:index/domain:Domain", "libvirt:index/volume:Volume", "tidepool:ssh:Machine"),
+    kinds={"tidepool:libvirt:NetworkFilter": "tidepool.infrastructures.libvirt.kinds:NetworkFilterKind"},
     machine_id="id",
     package=Package("pulumi-libvirt", "0.5.4", plugin="libvirt"),
 )

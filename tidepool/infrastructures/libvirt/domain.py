@@ -82,8 +82,10 @@ _TRANSLATED_MIB: Final = 96
 _DEAR_FEATURES: Final = ("svm", "aes", "vaes", "pclmuldq", "vpclmulqdq", "la57")
 
 
-def stylesheet(identity: Identity, shape: Shape, offering: Offering, seat: Seat) -> str:
-    """Return the stylesheet of the domain of that machine."""
+def stylesheet(
+    identity: Identity, shape: Shape, offering: Offering, seat: Seat, network_filter: str = ""
+) -> str:
+    """Return the stylesheet of the domain of that machine; ``network_filter`` is the name of its interface's, if it has one."""
     sockets, cores, threads = shape.layout
     topology = f'<topology sockets="{sockets}" cores="{cores}" threads="{threads}"/>'
     # By it a sweep finds machines that no state knows.
@@ -104,6 +106,9 @@ def stylesheet(identity: Identity, shape: Shape, offering: Offering, seat: Seat)
         )
         topology += "".join(f'<feature policy="disable" name="{name}"/>' for name in _DEAR_FEATURES)
     templates.append(_inside("/domain/cpu", topology))
+    if network_filter:
+        filtered = f"<filterref filter={quoteattr(network_filter)}/>"
+        templates.append(_inside("/domain/devices/interface[1]", filtered))
     devices = ('<controller type="scsi" model="virtio-scsi"/>', *map(_device, seat.pci))
     templates.append(_inside("/domain/devices", "".join(devices)))
     return _HEAD + "".join(templates) + "</xsl:stylesheet>\n"

@@ -19,13 +19,15 @@ from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures.cloud_init import Surroundings, seed
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.libvirt.domain import NETWORK, Identity, pool_of, stylesheet
+from tidepool.infrastructures.libvirt.filter import PARTS, Part, filter_name, filter_xml, part_of
 from tidepool.infrastructures.libvirt.options import Offering
 from tidepool.infrastructures.libvirt.preflight import Demands, demands
 from tidepool.infrastructures.libvirt.reading import Options, read_options
+from tidepool.infrastructures.libvirt.resources import NetworkFilter
 from tidepool.infrastructures.libvirt.seat import Seat, own_seats
 from tidepool.infrastructures.libvirt.seat import seat as seat_of
 from tidepool.infrastructures.remote import Ssh, ssh
-from tidepool.resources.declarations import preflight
+from tidepool.resources.declarations import Preflight, preflight
 
 _ARCHITECTURE: Final = "x86_64"
 #: The form that is uploaded: a whole disk, packed.
@@ -35,10 +37,10 @@ _FORM: Final = "disk.qcow2"
 def make(spec: ClusterSpec, stack: str) -> Infrastructure:
     """The infrastructure of that spec's machines; registers what a stack has on each host."""
     options = read_options(spec)
-    hosts = {}
+    hosts, fits = {}, {}
     for name, uri in options.place.hosts.items():
         asked = Demands(uri, demands(spec, options, name))
-        fit = preflight(
+        fit = fits[name] = preflight(
             f"libvirt@{name}", "libvirt", f"{spec.site_options('libvirt').path}.hosts.{name}", asked
         )
         # All that is made there waits for what says that the host has it.
@@ -64,7 +66,30 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         offering,
         {machine.address: seat for machine, seat in own if seat is not None},
         {},
+        _filters(spec, stack, options, fits),
     )
+
+
+def _filters(
+    spec: ClusterSpec, stack: str, options: Options, fits: Mapping[str, Preflight]
+) -> Mapping[Part, tuple[NetworkFilter, ...]]:
+    """Filters of a network with a way out, by the part of the cluster: one on each host. Of one without, nothing leaves."""
+    place = options.place
+    if place.bridge is None and not place.outside:
+        return {}
+    return {
+        part: tuple(
+            NetworkFilter(
+                f"{part}@{name}",
+                uri=uri,
+                filter=filter_name(stack, part),
+                definition=filter_xml(stack, part, spec.network, spec.firewall, mounts=bool(place.volumes)),
+                opts=ResourceOptions(depends_on=[fits[name]]),
+            )
+            for name, uri in place.hosts.items()
+        )
+        for part in PARTS
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +119,7 @@ class Libvirt:
     offering: Offering
     own: Mapping[IPv4Address, Seat]
     numbers: Mapping[IPv4Address, int]
+    filters: Mapping[Part, tuple[NetworkFilter, ...]]
 
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         numbers = {slot.address: slot.number for slot in fleet.slots()}
@@ -180,6 +206,8 @@ class Libvirt:
             opts=alone,
         )
         folder, identity = host.folder, Identity(self.stack, order.name)
+        part = part_of(order.name, is_own=order.address in self.own)
+        filters = self.filters.get(part, ())
         domain = libvirt.Domain(
             order.name,
             name=identity.domain,
@@ -198,9 +226,15 @@ class Libvirt:
             network_interfaces=_interfaces(order, offering),
             consoles=[{"type": "pty", "target_port": "0", "target_type": "serial"}],
             autostart=True,
-            xml={"xslt": stylesheet(identity, shape, offering, seat)},
+            xml={
+                "xslt": stylesheet(
+                    identity, shape, offering, seat, filter_name(self.stack, part) if filters else ""
+                )
+            },
             # The plugin takes these for changes in place, and then changes nothing.
-            opts=ResourceOptions.merge(alone, ResourceOptions(replace_on_changes=["arch", "cpu", "machine"])),
+            opts=ResourceOptions.merge(
+                alone, ResourceOptions(depends_on=[*filters], replace_on_changes=["arch", "cpu", "machine"])
+            ),
         )
         in_time = ResourceOptions(custom_timeouts=CustomTimeouts(create=f"{offering.boot_timeout_s}s"))
         return self.ssh.machine(order, domain.id, ResourceOptions.merge(opts, in_time))

@@ -211,7 +211,8 @@ class SiteOptions(Part):
         "libvirt makes a network of its own on the one host.",
     )
     outside: bool = Field(
-        default=False, description="Whether machines of libvirt's own network get out of it, by NAT."
+        default=False,
+        description="Whether NAT leads out of libvirt's own network; who may use it, and for what, says `firewall`.",
     )
     pool: str = Field(
         default="/var/lib/libvirt/tidepool",

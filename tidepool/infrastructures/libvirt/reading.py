@@ -80,6 +80,7 @@ def _site_mistakes(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator
             None,
             "it is missing: a network of libvirt's own is on one host; name a bridge that all hosts have",
         )
+    yield from _of_firewall(spec, path, place)
     if place.bridge is not None and place.outside:
         yield Mistake(f"{path}.outside", True, "the bridge decides what machines reach; leave it out")
     if has_own_machines(spec, _NAME) and spec.controller.backup and place.apart and len(set(hosts)) < 2:
@@ -89,6 +90,28 @@ def _site_mistakes(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator
             "the backup controller would be on the controller's host, and go down with it: name two hosts, or write "
             "apart: false",
         )
+
+
+def _of_firewall(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator[Mistake]:
+    """Find rules that a network of libvirt's own has no way for, and a way that no rule lets anybody use."""
+    if place.bridge is not None:
+        return
+    rules = spec.firewall
+    if rules.logins.ingress and has_own_machines(spec, _NAME):
+        yield Mistake(
+            f"{path}.bridge", None, "it is missing: nothing leads into a network of libvirt's own, as firewall.logins.ingress "
+            "asks; name a bridge"
+        )  # fmt: skip
+    if rules.has_egress and not place.outside:
+        yield Mistake(
+            f"{path}.outside", False, "nothing leads out of a network of libvirt's own, as the firewall's egress asks; write "
+            "outside: true, or name a bridge"
+        )  # fmt: skip
+    if place.outside and not rules.has_egress:
+        yield Mistake(
+            f"{path}.outside", True, "no rule lets machines use it; write one, such as firewall: {nodes: {egress: [{to: "
+            "[0.0.0.0/0]}]}}, or leave it out"
+        )  # fmt: skip
 
 
 def _claims(
