@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.infrastructures.libvirt.daemon import SOFTWARE, a_host
+from tests.infrastructures.libvirt.daemon import SOFTWARE, Host, a_host
 from tests.infrastructures.libvirt.daemon import missing as host_missing
 from tests.infrastructures.libvirt.graph import DOMAIN, registered
 from tests.infrastructures.libvirt.schemas import missing, wrong, xml_of
 from tests.infrastructures.libvirt.specs import TO_LICENCES, TWO_HOSTS, spec
 from tests.provider.calls import Calls, plainly
+from tests.whole.cluster import until
 from tidepool.infrastructures.libvirt.ask import output_of, virsh
 
+LICENCES, OTHER, LICENCE = "198.51.100.7", "198.51.100.8", 27000
 FILTER = "tidepool:libvirt:NetworkFilter"
 RULES: dict[str, Any] = {
     "logins": {"ingress": [{"from": ["192.0.2.0/24"]}], "egress": [{"to": ["0.0.0.0/0"], "ports": [443]}]},
@@ -77,3 +83,96 @@ def test_a_filter_is_changed_in_place_seen_when_somebody_changed_it_and_gone_at_
         asked.delete(id, after)
         assert "tidepool" not in output_of(virsh, host.uri, "nwfilter-list")
         assert not asked.read(id, after, after).resource_id
+
+
+#: What the network card's own program does when a machine has nothing to boot from: it asks, again and again.
+SCRIPT = (
+    "#!ipxe\n"
+    ":again\n"
+    f"imgfetch --timeout 3000 http://{OTHER}:{LICENCE}/other ||\n"
+    f"imgfetch --timeout 3000 http://{LICENCES}:{LICENCE}/licence ||\n"
+    "imgfree\n"
+    "goto again\n"
+)
+MACHINE = """\
+<domain type="qemu">
+  <name>dev-cpu-1</name>
+  <memory unit="MiB">128</memory>
+  <vcpu>1</vcpu>
+  <os><type arch="x86_64" machine="pc">hvm</type><boot dev="network"/></os>
+  <devices>
+    <interface type="bridge">
+      <source bridge="br0"/><mac address="02:74:0a:4d:0a:01"/><model type="virtio"/>
+      <filterref filter="tidepool-dev-nodes"/>
+    </interface>
+  </devices>
+</domain>
+"""
+#: Answers whoever asks for a file with the script, and tells of each.
+SERVER = """\
+import http.server, sys
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        print(self.path, flush=True)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(sys.argv[2])))
+        self.end_headers()
+        self.wfile.write(sys.argv[2].encode())
+
+    def log_message(self, *_):
+        pass
+
+http.server.ThreadingHTTPServer(("", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+@contextmanager
+def asked_for(host: Host) -> Iterator[Callable[[], str]]:
+    """A bridge of the host with its addresses and a DHCP server; gives all that machines asked of it for so far."""
+    lines = (
+        "link add br0 type bridge stp_state 0",
+        "addr add 10.77.0.1/16 dev br0",
+        *(f"addr add {address}/32 dev lo" for address in (LICENCES, OTHER)),
+        "link set br0 up",
+    )
+    subprocess.run([*host.prefix, "ip", "-batch", "-"], input="\n".join(lines), text=True, check=True)
+    gives = (
+        *("--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--interface=br0", "--leasefile-ro"),
+        *("--dhcp-range=10.77.0.0,static", "--dhcp-host=02:74:0a:4d:0a:01,10.77.10.1", "--user=root"),
+        *("--dhcp-option=3,10.77.0.1", f"--dhcp-boot=http://{LICENCES}:{LICENCE}/script", "--pid-file="),
+    )
+    log = host.folder / "log" / "asked.log"
+    with (
+        log.open("w") as said,
+        subprocess.Popen([*host.prefix, "dnsmasq", *gives], stderr=subprocess.DEVNULL) as dhcp,
+        subprocess.Popen(
+            [*host.prefix, sys.executable, "-c", SERVER, str(LICENCE), SCRIPT], stdout=said
+        ) as http,
+    ):
+        try:
+            yield log.read_text
+        finally:
+            dhcp.kill()
+            http.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(host_missing(file_server=True)), reason=host_missing(file_server=True))
+@pytest.mark.runs("libvirt", SOFTWARE)
+def test_packets_of_a_machine_go_where_the_rules_say_and_elsewhere_once_they_say_so(tmp_path: Path) -> None:
+    def definition(*to: str) -> str:
+        rules = {"nodes": {"egress": [{"to": to, "ports": [LICENCE]}]}}
+        found = registered(spec(bridge="br0", firewall=rules))[f"{FILTER} nodes@here"]
+        return str(found.inputs["definition"])
+
+    with a_host(tmp_path / "h") as host, asked_for(host) as asked:
+        output_of(virsh, host.uri, "nwfilter-define", "/dev/stdin", stdin=definition(LICENCES))
+        output_of(virsh, host.uri, "create", "/dev/stdin", stdin=MACHINE)
+        until(lambda: asked().count("/licence") > 1 or None, "it asks for licences", 240)
+        assert "/other" not in asked()
+        output_of(virsh, host.uri, "nwfilter-define", "/dev/stdin", stdin=definition(LICENCES, OTHER))
+        until(lambda: "/other" in asked() or None, "the same machine asks the other one", 120)
+        output_of(virsh, host.uri, "nwfilter-define", "/dev/stdin", stdin=definition(OTHER))
+        until(lambda: asked().split()[-3:] == ["/other"] * 3 or None, "it asks the other one alone", 120)
+        output_of(virsh, host.uri, "destroy", "dev-cpu-1")
