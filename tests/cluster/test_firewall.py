@@ -16,6 +16,7 @@ from tests.properties import runs
 from tidepool.cluster.firewall import LINK_LOCAL, Firewall, flows, forwards, port_range
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
+from tidepool.infrastructures.aws.access import EgressRule, egress_rules
 from tidepool.infrastructures.kubernetes.namespace import firewall_policies
 from tidepool.infrastructures.libvirt.filter import filter_xml
 from tidepool.infrastructures.local.kernel.ruleset import Link, Rules, host_ruleset, switch_ruleset
@@ -138,6 +139,7 @@ def test_whoever_reads_the_rules_lets_the_same_packets_through(
     found = flows(firewall, [NODES], [LOGIN])
     assert meant == (address not in LINK_LOCAL and any(_by_flow(each, packet) for each in found))
     assert meant == _by_policy(firewall_policies("dev", firewall, ()), packet)
+    assert meant == any(_by_group(each, packet) for each in egress_rules(firewall))
     # Answers of an sshd are no such packets.
     definition = filter_xml("dev", "nodes", CLUSTER, firewall, mounts=False)
     assert meant == _by_filter(ET.fromstring(definition), packet)
@@ -169,6 +171,14 @@ def _by_flow(flow: Any, packet: tuple[IPv4Address, str, int]) -> bool:
         and flow.protocol == protocol
         and (not flow.ports or any(_holds(ports, port) for ports in flow.ports))
     )
+
+
+def _by_group(rule: EgressRule, packet: tuple[IPv4Address, str, int]) -> bool:
+    """As AWS means it, which lets nobody keep machines from 169.254.0.0/16."""
+    address, protocol, port = packet
+    first, last = rule.ports
+    reached = address in rule.network and address not in LINK_LOCAL
+    return rule.part == "node" and reached and rule.protocol == protocol and first <= port <= last
 
 
 def _by_policy(policies: Mapping[str, Mapping[str, Any]], packet: tuple[IPv4Address, str, int]) -> bool:

@@ -391,7 +391,7 @@ class ClusterSpec(Part):
             own[BACKUP_CONTROLLER_HOST] = places.backup_controller
         if accounting:
             own[ACCOUNTING_HOST] = places.accounting
-        return own | self._login_hosts(logins)
+        return {**own, **self._login_hosts(logins)}
 
     @property
     def login_hosts(self) -> Mapping[str, IPv4Address]:
@@ -404,7 +404,7 @@ class ClusterSpec(Part):
     @property
     def flows(self) -> tuple[Flow, ...]:
         """What machines may reach outside of the cluster's network."""
-        nodes = [each.subnet for each in (*self.fleets, *self.pools)]
+        nodes = [*(fleet.subnet for fleet in self.fleets), *(pool.subnet for pool in self.pools)]
         return flows(self.firewall, nodes, list(self.login_hosts.values()))
 
     @property

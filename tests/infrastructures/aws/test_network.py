@@ -62,7 +62,7 @@ def test_a_way_out_is_a_nat_gateway_and_rules_say_who_may_use_it() -> None:
             "fromPort": 27000,
             "toPort": 27010,
         },
-        "node-to-0.0.0.0-0-tcp-443": {
+        "node-to-0.0.0.0-0-tcp-443-443": {
             "cidrIpv4": "0.0.0.0/0",
             "ipProtocol": "tcp",
             "fromPort": 443,

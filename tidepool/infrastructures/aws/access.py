@@ -11,8 +11,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from typing import Any, Final, Literal
 
+from tidepool.cluster.firewall import Egress, Firewall, port_range
 from tidepool.cluster.names import ACCOUNTING_HOST
 from tidepool.infrastructures.aws.names import named
 
@@ -40,6 +42,44 @@ class Rule:
     def name(self) -> str:
         """Return its name among all rules: `controller-from-node-6817`."""
         return f"{self.to}-from-{self.source}-{self.ports[0] if self.ports else 'all'}"
+
+
+@dataclass(frozen=True, slots=True)
+class EgressRule:
+    """Machines of ``part`` may open connections to ``network``, outside of the cluster's."""
+
+    part: Part
+    network: IPv4Network
+    protocol: str
+    ports: tuple[int, int]
+    why: str
+
+    @property
+    def name(self) -> str:
+        """Return its name by what it says, so that another order is no change: ``node-to-192.0.2.7-32-tcp-443-443``."""
+        first, last = self.ports
+        return f"{self.part}-to-{in_name(self.network)}-{self.protocol}-{first}-{last}"
+
+
+def egress_rules(firewall: Firewall) -> Sequence[EgressRule]:
+    """Return what the firewall lets machines reach, each once."""
+    rules: tuple[tuple[Part, Sequence[Egress]], ...] = (
+        ("login", firewall.logins.egress),
+        ("node", firewall.nodes.egress),
+    )
+    found = (
+        EgressRule(part, to, rule.protocol, port_range(ports), rule.description)
+        for part, egress in rules
+        for rule in egress
+        for to in rule.to
+        for ports in rule.ports or ("0-65535",)
+    )
+    return list({each.name: each for each in found}.values())
+
+
+def in_name(network: IPv4Network) -> str:
+    """Return a network as names of resources have it."""
+    return str(network).replace("/", "-")
 
 
 def part_of(machine: str) -> Part:

@@ -13,11 +13,13 @@ from typing import Any
 from pulumi import Input, Output, ResourceOptions
 from pulumi_aws import ec2, ec2transitgateway, vpc
 
-from tidepool.cluster.firewall import ANYWHERE, Egress, Firewall, port_range
+from tidepool.cluster.firewall import ANYWHERE, Firewall
 from tidepool.infrastructures.aws.access import (
     LUSTRE,
     MACHINES,
     Part,
+    egress_rules,
+    in_name,
     rules,
     through_endpoint,
     to_nodes_from_outside,
@@ -133,7 +135,7 @@ def _own_subnets(
             **own.has("administrators"),
         )
         ways = {f"administrators-{i}": network for i, network in enumerate(place.administrators)}
-        for name, network in (ways | _ways_to_logins(place, firewall)).items():
+        for name, network in {**ways, **_ways_to_logins(place, firewall)}.items():
             ec2.Route(
                 name,
                 route_table_id=table.id,
@@ -147,7 +149,7 @@ def _own_subnets(
 def _ways_to_logins(place: SiteOptions, firewall: Firewall) -> Mapping[str, IPv4Network]:
     """Networks of those who log in, to which there is no route yet, by the names of their routes."""
     sources = {source for rule in firewall.logins.ingress for source in rule.sources}
-    return {f"logins-{_named(source)}": source for source in sorted(sources - {*place.administrators})}
+    return {f"logins-{in_name(source)}": source for source in sorted(sources - {*place.administrators})}
 
 
 def _way_out(own: Owner, place: SiteOptions, of: ec2.Vpc, table: ec2.RouteTable, cidr: str) -> None:
@@ -219,33 +221,14 @@ def _ingress(
 
 
 def _apply(made: StackNetwork, firewall: Firewall) -> None:
-    """Register the firewall's rules, each by what it says: another order is no change."""
-    for rule in firewall.logins.ingress:
-        for source in rule.sources:
-            why = rule.description or "SSH"
-            _ingress(made, f"login-from-{_named(source)}", "login", (22, 22), cidr=str(source), why=why)
-    leaving: tuple[tuple[Part, tuple[Egress, ...]], ...] = (
-        ("login", firewall.logins.egress),
-        ("node", firewall.nodes.egress),
-    )
-    for part, egress in leaving:
-        for rule in egress:
-            for to in rule.to:
-                for ports in rule.ports or ("0-65535",):
-                    name = f"{part}-to-{_named(to)}-{rule.protocol}-{ports}"
-                    _egress(
-                        made,
-                        name,
-                        part,
-                        port_range(ports),
-                        rule.protocol,
-                        cidr_ipv4=str(to),
-                        description=rule.description or None,
-                    )
-
-
-def _named(network: IPv4Network) -> str:
-    return str(network).replace("/", "-")
+    """Register the firewall's rules."""
+    sources = {source: rule.description for rule in firewall.logins.ingress for source in rule.sources}
+    for source, why in sources.items():
+        name = f"login-from-{in_name(source)}"
+        _ingress(made, name, "login", (22, 22), cidr=str(source), why=why or "SSH")
+    for rule in egress_rules(firewall):
+        to = {"cidr_ipv4": str(rule.network), "description": rule.why or None}
+        _egress(made, rule.name, rule.part, rule.ports, rule.protocol, **to)
 
 
 def _leaves(made: StackNetwork, network: IPv4Network) -> None:

@@ -43,10 +43,12 @@ def _names(uri: str) -> frozenset[str]:
     return frozenset(line.split()[1] for line in lines if len(line.split()) == 2)
 
 
-def _rules(definition: str) -> list[object]:
+def _rules(definition: str) -> list[tuple[int, str]]:
     """The rules as they mean, in their order, whatever else libvirt writes of them."""
     found = []
     for rule in ET.fromstring(definition).iterfind("rule"):  # noqa: S314 - said by a libvirtd that may do all on its host
         packets = [(each.tag, sorted(each.attrib.items())) for each in rule]
-        found.append((int(rule.get("priority", "500")), rule.get("action"), rule.get("direction"), packets))
-    return sorted(found, key=lambda each: each[0])
+        found.append(
+            (int(rule.get("priority", "500")), f"{rule.get('action')} {rule.get('direction')} {packets}")
+        )
+    return sorted(found)
