@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.components.cluster_graph import registered
 from tests.properties import runs
 from tidepool.cluster.firewall import LINK_LOCAL, Firewall, flows, forwards, port_range
 from tidepool.cluster.spec import ClusterSpec
@@ -99,6 +100,18 @@ def test_nothing_is_let_through_by_default_and_a_spec_is_read_again_as_it_was_wr
     assert (nothing.flows, nothing.forwards) == ((), ())
     rules = {"logins": {"ingress": [{"from": ["192.0.2.0/24"]}]}, **egress(to=["192.0.2.7"], ports=[443])}
     assert read_spec(spec(rules).model_dump(mode="json")) == spec(rules)
+
+
+def test_on_this_machine_the_network_has_the_rules_and_says_nothing_where_there_are_none() -> None:
+    rules = {"logins": {"ingress": [{"from": ["192.0.2.0/24"]}]}, **egress(to=["192.0.2.7"], ports=[443])}
+    nothing, some = (registered(spec(each))["tidepool:local:Network net"].inputs for each in ({}, rules))
+    # As states of before have it, so that nothing changes of stacks that ask for nothing.
+    assert nothing == {"stack": "dev", "network": "net", "cidr": str(CLUSTER)}
+    assert some == {
+        **nothing,
+        "egress": [{"sources": [str(NODES)], "to": ["192.0.2.7/32"], "protocol": "tcp", "ports": ["443"]}],
+        "ingress": [{"port": 2222, "address": str(LOGIN), "sources": ["192.0.2.0/24"]}],
+    }
 
 
 #: Few of each, so that rules meet each other and packets meet rules.

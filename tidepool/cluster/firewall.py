@@ -65,7 +65,7 @@ Ports = Annotated[str, BeforeValidator(_ports)]
 
 
 class Egress(Part):
-    """What machines may open connections to."""
+    """A rule of connections that machines may open."""
 
     to: tuple[Outside, ...] = Field(
         min_length=1, description="Networks or addresses: `[192.0.2.7]`; `[0.0.0.0/0]` is everywhere."
@@ -78,7 +78,7 @@ class Egress(Part):
 
 
 class Ingress(Part):
-    """From where login machines are reached by SSH."""
+    """A rule of who reaches login machines by SSH."""
 
     sources: tuple[Outside, ...] = Field(
         validation_alias="from",
@@ -116,7 +116,7 @@ class NodeFirewall(Part):
 
 
 class Firewall(Part):
-    """Who reaches what through the edge of the cluster's network."""
+    """Rules of what goes through the edge of the cluster's network."""
 
     logins: LoginFirewall = Field(default=LoginFirewall(), description="Of login machines.")
     nodes: NodeFirewall = Field(default=NodeFirewall(), description="Of nodes.")

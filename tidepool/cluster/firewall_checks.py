@@ -14,7 +14,7 @@ def firewall(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     rules = part(spec, "firewall")
     logins, nodes = part(rules, "logins"), part(rules, "nodes")
     for path, egress in (("firewall.logins", logins), ("firewall.nodes", nodes)):
-        yield from _within(spec, f"{path}.egress", egress.get("egress"))
+        yield from _in_own_network(spec, f"{path}.egress", egress.get("egress"))
     controller = part(spec, "controller")
     if (logins.get("ingress") or logins.get("egress")) and controller.get("login_machines") == 0:
         yield Mistake(
@@ -32,7 +32,7 @@ def firewall(spec: Mapping[str, Any]) -> Iterator[Mistake]:
                 yield from _unfiltered("firewall.nodes.egress", f"{fleet.path}.infrastructures[{i}]", entry)
 
 
-def _within(spec: Mapping[str, Any], path: str, rules: object) -> Iterator[Mistake]:
+def _in_own_network(spec: Mapping[str, Any], path: str, rules: object) -> Iterator[Mistake]:
     network = as_network(spec.get("network"))
     for i, rule in numbered(rules):
         if not isinstance(rule, Mapping):

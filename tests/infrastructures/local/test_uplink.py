@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.test_firewall import spec
 from tests.infrastructures.local.outside import (
     ASK,
     ECHO,
@@ -27,6 +28,7 @@ from tests.infrastructures.local.outside import (
 from tests.infrastructures.local.stacks import PYTHON, Stack
 from tidepool.cluster.boot import Service
 from tidepool.cluster.firewall import Flow, Forward
+from tidepool.infrastructures.local.checks import checks_of
 from tidepool.infrastructures.local.kernel import (
     LocalError,
     NetworkSpec,
@@ -217,6 +219,10 @@ def test_what_this_machine_lacks_is_told(stack: Stack, other_stack: Stack, outsi
     Path("/proc/sys/net/ipv4/ip_forward").write_text("0")
     (closed,) = uplink_lacks(network, Rules((TO_LICENCES,)))
     assert closed.remedy == "sysctl -w net.ipv4.ip_forward=1"
+    # The doctor says it of a stack whose spec asks for it, and of no other.
+    asking = {"nodes": {"egress": [{"to": [LICENCES]}]}}
+    found = [[*checks_of(spec(each), other_stack.name, other_stack.data)] for each in (asking, {})]
+    assert [[(each.state, each.remedy) for each in one] for one in found] == [[("lacks", closed.remedy)], []]
     assert list(uplink_lacks(network, Rules())) == []
 
 

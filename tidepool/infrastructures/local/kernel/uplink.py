@@ -108,6 +108,12 @@ def set_uplink(place: Paths, gateway: str, rules: Rules) -> None:
         replace(made, rules=_digest(rules), stands=_standing(link, switch)).save(place.uplink)
 
 
+def is_recorded(place: Paths, rules: Rules) -> bool:
+    """Return whether the network's uplink was last made for these rules; whether it stands is not looked at."""
+    known = _load(place)
+    return known.rules == _digest(rules) if known is not None else not rules
+
+
 def is_as_known(place: Paths, rules: Rules) -> bool:
     """Return whether the uplink of a network that is up is there, as it was made for these rules."""
     known, switch = _load(place), load(place.record).standing
@@ -238,7 +244,7 @@ def _listed_tables() -> str:
 
 
 def _listed(where: Lifeline | None, *command: str) -> str:
-    """What a program lists; nothing where it finds nothing."""
+    """The output of a program that lists something; nothing where it finds nothing."""
     done = run_in(where, command)
     return "" if done is None or done.returncode else done.stdout
 
