@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.components.cluster_graph import registered
 from tests.properties import runs
-from tidepool.cluster.firewall import LINK_LOCAL, Firewall, flows, forwards, port_range
+from tidepool.cluster.firewall import Firewall
+from tidepool.cluster.flows import LINK_LOCAL, flows, forwards, port_range
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
 from tidepool.infrastructures.aws.access import EgressRule, egress_rules

@@ -22,7 +22,8 @@ from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster import addresses, spec_checks
 from tidepool.cluster.accounts import Account, Qos
-from tidepool.cluster.firewall import Firewall, Flow, Forward, flows, forwards
+from tidepool.cluster.firewall import Firewall
+from tidepool.cluster.flows import Flow, Forward, flows, forwards
 from tidepool.cluster.frozen import FrozenDict, frozen
 from tidepool.cluster.names import (
     ACCOUNTING_HOST,

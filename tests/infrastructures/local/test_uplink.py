@@ -27,7 +27,7 @@ from tests.infrastructures.local.outside import (
 )
 from tests.infrastructures.local.stacks import PYTHON, Stack
 from tidepool.cluster.boot import Service
-from tidepool.cluster.firewall import Flow, Forward
+from tidepool.cluster.flows import Flow, Forward
 from tidepool.infrastructures.local.checks import checks_of
 from tidepool.infrastructures.local.kernel import (
     LocalError,

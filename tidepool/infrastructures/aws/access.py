@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any, Final, Literal
 
-from tidepool.cluster.firewall import Egress, Firewall, port_range
+from tidepool.cluster.firewall import Egress, Firewall
+from tidepool.cluster.flows import port_range
 from tidepool.cluster.names import ACCOUNTING_HOST
 from tidepool.infrastructures.aws.names import named
 

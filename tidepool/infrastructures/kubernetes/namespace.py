@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidepool.clients.kubernetes.contract import CLUSTER_API
 from tidepool.clients.kubernetes.objects import Right
-from tidepool.cluster.firewall import LINK_LOCAL, SSH, Egress, Firewall, Ingress, port_range
+from tidepool.cluster.flows import LINK_LOCAL, SSH, port_range
 from tidepool.infrastructures.machines import NO_ADDRESS
+
+if TYPE_CHECKING:
+    from tidepool.cluster.firewall import Egress, Firewall, Ingress
 
 STACK_LABEL: Final = "tidepool/stack"
 #: Of nodes; the cluster's own machines have none.

@@ -13,7 +13,8 @@ from ipaddress import IPv4Network
 from typing import Final, Literal
 from uuid import NAMESPACE_DNS, uuid5
 
-from tidepool.cluster.firewall import ANYWHERE, LINK_LOCAL, SSH, Egress, Firewall, Ingress, port_range
+from tidepool.cluster.firewall import ANYWHERE, Egress, Firewall, Ingress
+from tidepool.cluster.flows import LINK_LOCAL, SSH, port_range
 
 Part = Literal["own", "logins", "nodes"]
 PARTS: Final[tuple[Part, ...]] = ("own", "logins", "nodes")

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pulumi
 from pulumi import Input, Output
 
-from tidepool.cluster.firewall import Flow, Forward
+from tidepool.cluster.flows import Flow, Forward
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.local import resources

@@ -11,7 +11,7 @@ from typing import Any
 from pulumi import Input
 
 from tidepool.cluster.boot import Device, File, Folder, Mount, Service
-from tidepool.cluster.firewall import Flow, Forward
+from tidepool.cluster.flows import Flow, Forward
 from tidepool.resources.model import Field, Model, Resource, condition, given, output
 
 

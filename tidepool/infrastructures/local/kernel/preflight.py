@@ -82,19 +82,19 @@ def uplink_lacks(network: Paths, rules: Rules) -> Iterator[Lack]:
         return
     if shutil.which("nft") is None:
         yield Lack(
-            "the command nft, which holds the cluster to its firewall, is not on PATH",
+            "firewall: the command nft, which holds the cluster to it, is not on PATH",
             "apt-get install nftables",
         )
     if _setting("net.ipv4.ip_forward") == 0:
         yield Lack(
-            "net.ipv4.ip_forward is 0, so this machine lets nothing through to others, as the firewall rules ask",
+            "firewall: net.ipv4.ip_forward is 0, so this machine lets nothing through",
             "sysctl -w net.ipv4.ip_forward=1",
         )
     taken = {*_listening(), *forwarded_ports(network)}
     for port in (each.port for each in rules.ingress):
         if port in taken:
             yield Lack(
-                f"port {port} of this machine, which is to lead to a login machine, is in use here",
+                f"firewall.logins.port: port {port} of this machine, which is to lead to a login machine, is in use here",
                 "write another one to firewall.logins.port",
             )
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tidepool.cluster.firewall import LINK_LOCAL, SSH, Flow, Forward
+from tidepool.cluster.flows import LINK_LOCAL, SSH, Flow, Forward
 
 #: The host's ends of all uplinks begin so.
 UPLINKS: Final = "tide"
