@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -202,6 +204,37 @@ def test_a_switch_that_died_has_its_uplink_again(stack: Stack, outside: Outside)
     argv = (PYTHON, "-c", ECHO, "22", f"cpu-1 of {stack.name}")
     stack.create(stack.spec(1, Service("echo", argv, ready="tcp:22")))
     assert reach(stack, LICENCES) == f"outside to {HOST}: hello"
+
+
+_MAKE = (
+    "import sys; from pathlib import Path\n"
+    "from tidepool.cluster.flows import Flow\n"
+    "from tidepool.infrastructures.local.kernel.layout import network_paths\n"
+    "from tidepool.infrastructures.local.kernel.ruleset import Rules\n"
+    "from tidepool.infrastructures.local.kernel.uplink import set_uplink\n"
+    "data, stack, ports = sys.argv[1:]\n"
+    "rules = Rules((Flow(('10.77.0.11/32',), ('192.0.2.7/32',), 'tcp', (ports,)),)) if ports else Rules()\n"
+    "print('now', flush=True)\n"
+    "set_uplink(network_paths(Path(data), stack, 'net'), '10.77.255.254', rules)\n"
+)
+
+
+def test_killed_while_an_uplink_is_made_or_taken_away_the_next_one_goes_on(
+    stack: Stack, outside: Outside
+) -> None:
+    department(stack, Rules())
+    for after_ms in (5, 15, 30, 50, 80):
+        for ports in (str(LICENCE), ""):
+            command = [sys.executable, "-c", _MAKE, str(stack.data), stack.name, ports]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as maker:
+                assert maker.stdout is not None
+                maker.stdout.readline()
+                time.sleep(after_ms / 1000)
+                maker.kill()
+        # Whatever stands, nobody gets where no rule leads.
+        assert reach(stack, OTHER).startswith("refused")
+        apply(stack, Rules((TO_LICENCES,)))
+        assert reach(stack, LICENCES) == f"outside to {HOST}: hello"
 
 
 def test_what_this_machine_lacks_is_told(stack: Stack, other_stack: Stack, outside: Outside) -> None:
