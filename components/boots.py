@@ -53,25 +53,34 @@ class Keys:
 
 
 def node_boot(
-    keys: Keys, *, home: Input[str], controllers: Sequence[str], shape: Shape, is_named: bool = False
+    keys: Keys,
+    *,
+    home: Input[str],
+    controllers: Sequence[str],
+    shape: Shape,
+    is_named: bool = False,
+    confined: bool = False,
 ) -> Boot:
     """Run munged, slurmd, and sshd for who has a job there.
 
     slurmd has no files of its own: it asks ``controllers`` (host names, the first in charge) for them. It tells the
     shape of its slot; features are the slot's alone, so that they change without another boot. With ``is_named``,
-    slurm.conf has a line for the slot, which says all of that, and a slurmd that says it again ends.
+    slurm.conf has a line for the slot, which says all of that, and a slurmd that says it again ends. Jobs are ``confined``
+    by its control groups.
     """
     # -b: with the host's boot time Slurm would take a machine for one that it has known for long.
     asks = ("/usr/sbin/slurmd", "-D", "-b", "--conf-server", ",".join(controllers))
     tells = () if is_named else ("-Z", "--conf", _conf(shape))
-    # It reads what its jobs use in /proc/PID/io, which is theirs alone.
-    slurmd = Service("slurmd", (*asks, *tells), ready="tcp:6818", capabilities=("sys_ptrace",))
+    paths = [path for gres in shape.gres for path in _paths(gres.files)]
+    # It reads what its jobs use in /proc/PID/io, which is theirs alone; the kernel has nobody else close devices to a group.
+    capabilities = ("sys_ptrace", "sys_admin") if confined and paths else ("sys_ptrace",)
+    slurmd = Service("slurmd", (*asks, *tells), ready="tcp:6818", capabilities=capabilities)
     return Boot(
         services=(MUNGED, slurmd, NODE_ACCESS, SSHD),
         files=keys.files,
         folders=RUN_FOLDERS,
         mounts=(Mount(home, "/home", read_only=False),),
-        devices=tuple(Device(path) for gres in shape.gres for path in _paths(gres.files)),
+        devices=tuple(Device(path, minor=number) for number, path in enumerate(paths)),
     )
 
 

@@ -113,6 +113,7 @@ class ComputeFleet(pulumi.ComponentResource):
                 controllers=controller.hosts,
                 shape=fleet.shape,
                 is_named=controller.names_slots,
+                confined=controller.spec.confines_jobs,
             ),
             mine,
         )

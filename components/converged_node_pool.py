@@ -63,6 +63,7 @@ def converged_boot(
     pool: ConvergedPool,
     stack: str,
     is_named: bool = False,
+    confined: bool = False,
     slurmctld: Boot | None = None,
 ) -> Boot:
     """Run sshd; munged and slurmd while the machine serves Slurm, containerd and the kubelet while it serves Kubernetes.
@@ -70,7 +71,9 @@ def converged_boot(
     No credential of a role is in it: a machine is given them with the role (`role_files`), and loses them with it. All
     is as of `node_boot`, but for ``slurmctld``: that of the machine which runs it while it serves Slurm.
     """
-    slurm = node_boot(keys, home=home, controllers=controllers, shape=pool.shape, is_named=is_named)
+    slurm = node_boot(
+        keys, home=home, controllers=controllers, shape=pool.shape, is_named=is_named, confined=confined
+    )
     munged, *others = [
         replace(each, role="slurm") for each in slurm.services if each not in (NODE_ACCESS, SSHD)
     ]
@@ -240,6 +243,7 @@ def _boot(pool: ConvergedPool, controller: SlurmController, slurmctld: Boot | No
         pool=pool,
         stack=controller.locations.stack,
         is_named=controller.names_slots,
+        confined=controller.spec.confines_jobs,
         slurmctld=slurmctld,
     )
 

@@ -41,6 +41,7 @@ def test_all_is_looked_at(somebody: Person) -> None:
     assert set(found) == {
         *(command for command, _, _ in doctor.COMMANDS),
         "machines",
+        "confinement",
         "data folder",
         "engine",
         "Pulumi CLI",

@@ -64,8 +64,8 @@ GresTypes=gpu,lic
 SchedulerType=sched/backfill
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000,sched_interval=1,bf_interval=1,bf_resolution=1,\
 default_queue_depth=1000
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup,task/affinity
 JobAcctGatherType=jobacct_gather/linux
 MailProg=/bin/true
 SlurmUser=slurm
@@ -187,8 +187,9 @@ def test_a_person_s_options_override_and_those_that_tidepool_needs_stay() -> Non
         (["local"], {}, "task/cgroup"),
         (["local", "kubernetes"], {}, "task/none"),
         (["local"], {"process_tracking": "linuxproc"}, "task/none"),
-        (["libvirt"], {"process_tracking": "cgroup"}, "task/cgroup,task/affinity"),
-        (["libvirt", "local"], {"process_tracking": "cgroup"}, "task/cgroup"),
+        (["aws", "libvirt", "ssh"], {}, "task/cgroup,task/affinity"),
+        (["aws", "libvirt", "local", "ssh"], {}, "task/cgroup"),
+        (["kubernetes"], {"process_tracking": "cgroup"}, "task/cgroup,task/affinity"),
     ],
 )
 def test_jobs_are_confined_where_all_nodes_can_and_bound_where_nodes_have_processors_of_their_own(
@@ -211,8 +212,9 @@ def test_options_of_cgroup_conf_count_with_cgroups_only() -> None:
         "ConstrainDevices=no",
         "AllowedRAMSpace=95.5",
     ]
-    assert "CgroupPlugin=disabled" in cgroup_conf(of_release(spec_of(cgroup_conf=options), "24.05"))
-    assert cgroup_conf(spec_of(cgroup_conf=options)).splitlines()[2:] == ["CgroupPlugin=cgroup/v1"]
+    without = spec_of(process_tracking="linuxproc", cgroup_conf=options)
+    assert "CgroupPlugin=disabled" in cgroup_conf(of_release(without, "24.05"))
+    assert cgroup_conf(without).splitlines()[2:] == ["CgroupPlugin=cgroup/v1"]
 
 
 @pytest.mark.parametrize("release", RELEASES)

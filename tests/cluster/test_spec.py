@@ -391,6 +391,24 @@ def test_what_no_job_can_reach_is_told() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("places", "said", "words"),
+    [
+        (["local", "kubernetes"], None, "no job is confined on any node, for machines of kubernetes make no"),
+        (["ssh"], None, None),
+        (["local", "nomad"], "linuxproc", None),
+        (["local", "nomad"], "cgroup", "whether machines of nomad make control groups is not known"),
+        (["local", "libvirt"], "cgroup", None),
+    ],
+)
+def test_nodes_whose_jobs_cannot_be_confined_are_told(
+    places: list[str], said: str | None, words: str | None
+) -> None:
+    mapping = with_fleet(0, infrastructures=places)
+    told = [str(each) for each in concerns(read_spec(mapping | {"process_tracking": said}))]
+    assert (len(told) == 1 and words in told[0]) if words else told == []
+
+
 def test_the_page_is_what_the_models_say() -> None:
     command = "python -c 'from tests.cluster.spec_page import spec_page; print(spec_page(), end=\"\")'"
     assert PAGE.read_text() == spec_page(), f"write it anew: {command} >docs/cluster-spec.md"

@@ -1,4 +1,4 @@
-"""Jobs hold to the memory that they asked for; what they used is told."""
+"""Jobs hold to what they asked for: memory, devices; what they used is told."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ pytestmark = pytest.mark.slow
 def confined(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     controller = {**SPEC["controller"], "accounting": {"shape": {"cpus": 1, "memory": "512MiB"}}}
     often = {"JobAcctGatherFrequency": "task=1"}
-    with a_cluster(tmp_path_factory.mktemp("cluster"), images, controller=controller, slurm_conf=often) as it:
+    gpus = [{"name": "gpu", "count": 2, "files": "/dev/nvidia[0-1]"}]
+    fleet = {**SPEC["fleets"][0], "shape": {**SPEC["fleets"][0]["shape"], "gres": gpus}}
+    changes = {"controller": controller, "slurm_conf": often, "fleets": [fleet]}
+    with a_cluster(tmp_path_factory.mktemp("cluster"), images, **changes) as it:
         yield it
 
 
@@ -40,3 +43,40 @@ def test_one_that_takes_too_much_memory_is_killed_alone_and_told_so(confined: Cl
     assert "oom" in confined.on("login-1", "cat", "/home/researcher/bad.out").stdout.lower()
     used = until(lambda: sacct(confined, good, "MaxRSS") or None, "what it used is in the database")
     assert 40 * 1024 <= int(used.removesuffix("K")) < 80 * 1024
+
+
+#: What comes of each device: it is denied, or no driver answers, for it is a stand-in. And what Slurm says of them.
+TRY_DEVICES = """\
+python3 - <<END
+import errno, os
+for n in (0, 1):
+    try:
+        os.open(f"/dev/nvidia{n}", os.O_RDWR)
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+END
+test -w /dev/null && echo "gpus=$SLURM_JOB_GPUS cuda=$CUDA_VISIBLE_DEVICES"
+sleep 3
+"""
+
+
+def test_a_job_has_the_devices_that_it_was_given_and_no_other(confined: Cluster) -> None:
+    on = ("--nodelist=cpu-1",)
+    two = [
+        confined.submit(TRY_DEVICES, memory_mib=80, gres="gpu:1", more=on, output=f"gpu-{number}.out")
+        for number in (0, 1)
+    ]
+    for job in two:
+        confined.until_job(job, JobState.COMPLETED)
+    none = confined.submit(TRY_DEVICES, memory_mib=80, more=on, output="gpu-none.out")
+    confined.until_job(none, JobState.COMPLETED)
+    said = {
+        name: confined.on("login-1", "cat", f"/home/researcher/gpu-{name}.out").stdout.split()
+        for name in ("0", "1", "none")
+    }
+    assert sorted((said["0"], said["1"])) == [
+        # Of those that it can open, it is the first one.
+        ["ENXIO", "EPERM", "gpus=0", "cuda=0"],
+        ["EPERM", "ENXIO", "gpus=1", "cuda=0"],
+    ]
+    assert said["none"] == ["EPERM", "EPERM", "gpus=", "cuda="]

@@ -26,6 +26,7 @@ pytestmark = [
     pytest.mark.runs("libvirt", SOFTWARE, versions.slurm("debian-12-vm")),
 ]
 
+TRY_DEVICES = "for n in 8 9; do (exec 3</dev/tty$n) && echo opens $n; done"
 #: By the clock, where emulators get hardly anything of the processors.
 BOOT_S = 1200.0
 
@@ -64,7 +65,9 @@ def here(host: Host, pool: Path) -> dict[str, Any]:
     spec = example("libvirt")
     spec["controller"]["infrastructure"]["options"] |= {"hosts": {"here": host.uri}, "pool": str(pool)}
     (fleet,) = spec["fleets"]
-    fleet |= {"min_nodes": 0, "idle_timeout_s": 1}
+    # Jobs share a node, and are told apart on it; terminals are devices that each machine has.
+    gres = [{"name": "gpu", "count": 2, "files": "/dev/tty[8-9]"}]
+    fleet |= {"min_nodes": 0, "idle_timeout_s": 1, "shape": {"cpus": 2, "memory": "384MiB", "gres": gres}}
     return spec
 
 
@@ -75,10 +78,11 @@ def there(cluster: Elsewhere, host: Host) -> dict[str, str]:
     return dict(zip([name.removeprefix(f"{cluster.stack}-") for name in names], states, strict=True))
 
 
-def submit(cluster: Elsewhere, script: str) -> int:
+def submit(cluster: Elsewhere, script: str, **more: Any) -> int:
     """As root from the controller: this stack has no login machine, whose people would have homes."""
+    request = JobRequest(f"#!/bin/sh\n{script}\n", work_dir="/home", memory_mib=60, **more)
     with cluster.slurm() as slurm:
-        return slurm.submit(JobRequest(f"#!/bin/sh\n{script}\n", work_dir="/home")).job_id
+        return slurm.submit(request).job_id
 
 
 def ran(exports: Path) -> list[str]:
@@ -99,9 +103,19 @@ def test_the_stack_of_the_project_comes_up_breathes_loses_a_machine_changes_and_
 
     # A job waits, and a node comes for it.
     # It ends by a signal: a file that is made beside NFS is seen by its clients a minute later.
-    job = submit(cluster, "trap 'exit 0' USR1; hostname >>ran; while :; do sleep 0.5; done")
+    waits = "trap 'exit 0' USR1; hostname >>ran; while :; do sleep 0.5; done"
+    job = submit(cluster, f"{TRY_DEVICES}; {waits}", gres="gpu:1", output="devices")
     cluster.scale_until(lambda: ran(exports) == ["cpu-1"], "the job runs", BOOT_S)
     assert there(cluster, host) == {"ctl": "running", "cpu-1": "running"}
+
+    # Beside it another one takes too much memory, and is killed alone; each has its device, and root no other.
+    hog = submit(cluster, f"{TRY_DEVICES}; head -c 200M /dev/zero | tail", gres="gpu:1", output="hog")
+    cluster.until_job(hog, JobState.OUT_OF_MEMORY, timeout_s=BOOT_S)
+    assert cluster.job(job).state is JobState.RUNNING
+    said = [(exports / "home" / name).read_text() for name in ("devices", "hog")]
+    assert ["opens 8" in each for each in said] == [True, False]
+    assert ["opens 9" in each for each in said] == [False, True]
+    assert all("Operation not permitted" in each for each in said)
 
     # Another disk is another machine, which libvirt's plugin alone would take for a change in place.
     options = cluster.spec["fleets"][0]["infrastructures"][0]["options"]

@@ -68,6 +68,7 @@ def examine(context: Context) -> Iterator[Finding]:
     """Yield the findings about this machine, in order."""
     yield from _commands(context)
     yield from _kernel(context)
+    yield from _confinement()
     yield _data_folder(context.data)
     yield _engine(context)
     yield _pulumi(context)
@@ -126,6 +127,16 @@ def _kernel(context: Context) -> Iterator[Finding]:
         yield Finding(
             "machines", "well", "namespaces, overlay, control groups and cables were tried, and work"
         )
+
+
+def _confinement() -> Iterator[Finding]:
+    from tidepool.infrastructures.local.kernel import unheld, version
+
+    lacks = unheld()
+    yield from (Finding("confinement", "note", lack.what, lack.remedy) for lack in lacks)
+    if not lacks:
+        told = "jobs hold to their memory, processors and devices, by control groups of version"
+        yield Finding("confinement", "well", f"{told} {version()}")
 
 
 def _data_folder(data: Path) -> Finding:

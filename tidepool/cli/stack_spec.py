@@ -106,7 +106,9 @@ def plans(spec: ClusterSpec) -> Plans:
     if spec.kubernetes is not None and spec.kubernetes.kubeconfig is None:
         memory.append(spec.kubernetes.shape.memory_mib)
     cidrs = (str(spec.network),) if memory else ()
-    return Plans(machines=len(memory), memory_mib=sum(memory), cidrs=cidrs, kubelets=kubelets)
+    has_nodes = bool(spec.pools) or any(spec.entries("local"))
+    controllers = spec.confining_controllers if has_nodes else ()
+    return Plans(len(memory), sum(memory), cidrs, kubelets, controllers)
 
 
 def check_machine(spec: ClusterSpec, stack: Stack) -> None:

@@ -99,12 +99,13 @@ class Mount(Generic[T]):
 class Device:
     """A device file that Slurm is told of, such as ``/dev/nvidia0``: a node without it does not start.
 
-    An infrastructure whose machines have no such device makes a stand-in: as it is, it takes all and gives nothing.
+    An infrastructure whose machines have no such device makes a stand-in, with these numbers: as they are, in the kernel's range
+    for local use, where no driver answers. Each of a machine has its own, as by these Slurm closes devices to jobs.
     """
 
     path: str
-    major: int = 1
-    minor: int = 3
+    major: int = 60
+    minor: int = 0
     mode: str = "0666"
 
 

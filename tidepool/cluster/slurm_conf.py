@@ -91,8 +91,7 @@ def cgroup_conf(spec: ClusterSpec) -> str:
             "IgnoreSystemd": True,
             "ConstrainCores": spec.pins_jobs,
             "ConstrainRAMSpace": True,
-            # Stand-ins of devices have the number of /dev/null, which no job could open then.
-            "ConstrainDevices": False,
+            "ConstrainDevices": "devices" in spec.confining_controllers,
         }
     else:
         why = "Machines confine themselves, and slurmd leaves cgroups alone."

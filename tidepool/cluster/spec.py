@@ -51,8 +51,8 @@ from tidepool.cluster.shape import Shape, mebibytes
 from tidepool.cluster.slots import Slot, slots
 from tidepool.cluster.users import RESEARCHER, Directory, Group, User
 
-#: Infrastructures whose machines can make control groups, by which slurmd confines jobs.
-CONFINING: Final = frozenset({"local"})
+#: Infrastructures whose machines can make control groups, by which slurmd confines jobs: `docs/confinement.md`.
+CONFINING: Final = frozenset({"aws", "libvirt", "local", "ssh"})
 
 InfrastructureName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")]
 """The registry knows which there are (`tidepool.infrastructures.registry`): packages bring others."""
@@ -338,9 +338,10 @@ class ClusterSpec(Part):
     scaling: Scaling = Field(default=Scaling(), description="How the scaler works.")
     process_tracking: Literal["linuxproc", "cgroup"] | None = Field(
         default=None,
-        description="How slurmd follows the processes of a job. With `cgroup` a job holds to its memory, its devices and, "
-        "where nodes do not share them as on `local`, its processors; it needs machines that make control groups, and is the default where all nodes are such: on "
-        f"{', '.join(sorted(CONFINING))}. `linuxproc` needs nothing, confines nothing, and loses what leaves its session.",
+        description="How slurmd follows the processes of a job. With `cgroup` a job holds to its memory, its devices and, where "
+        "nodes do not share them as on `local`, its processors, and what takes too much is killed alone; it needs machines that "
+        f"make control groups, and is the default where all nodes are of {', '.join(sorted(CONFINING))}. `linuxproc` needs nothing, "
+        "confines nothing, and loses what leaves its session.",
     )
     topology: Literal["flat", "tree"] = Field(
         default="flat",
@@ -444,6 +445,14 @@ class ClusterSpec(Part):
     def _nodes_are_on(self) -> set[str]:
         of_pools = {self.controller.infrastructure.name} if self.pools else set()
         return of_pools | {entry.name for fleet in self.fleets for entry in fleet.infrastructures}
+
+    @property
+    def confining_controllers(self) -> tuple[str, ...]:
+        """The controllers of control groups by which slurmd confines jobs; none where it does not."""
+        if not self.confines_jobs:
+            return ()
+        has_devices = any(gres.files for fleet in (*self.fleets, *self.pools) for gres in fleet.shape.gres)
+        return ("freezer", "memory", "cpuset", *(("devices",) if has_devices else ()))
 
     @property
     def infrastructure_names(self) -> tuple[InfrastructureName, ...]:

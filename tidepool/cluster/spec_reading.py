@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from tidepool.cluster.network_checks import subnet_suggestion
 from tidepool.cluster.part import Part
 from tidepool.cluster.part_reading import mistake_of, read_part
-from tidepool.cluster.spec import ClusterSpec
+from tidepool.cluster.spec import CONFINING, ClusterSpec
 from tidepool.cluster.spec_checks import disagreements
 from tidepool.cluster.spec_entries import Entry, Mistake
 
@@ -59,7 +59,7 @@ def concerns(spec: ClusterSpec, machine_memory_mib: int | None = None) -> tuple[
 
     ``machine_memory_mib`` is the memory of this machine, which the infrastructure `local` takes from.
     """
-    return (*_unreached(spec), *_beyond_memory(spec, machine_memory_mib))
+    return (*_unreached(spec), *_unconfined(spec), *_beyond_memory(spec, machine_memory_mib))
 
 
 def _unreached(spec: ClusterSpec) -> Iterable[Concern]:
@@ -74,6 +74,21 @@ def _unreached(spec: ClusterSpec) -> Iterable[Concern]:
         yield Concern("partitions", "none is the default, so jobs that name no partition are refused")
     if spec.kubernetes is not None and not spec.pools:
         yield Concern("kubernetes", "there are no pools, so it has no nodes")
+
+
+def _unconfined(spec: ClusterSpec) -> Iterable[Concern]:
+    """What is said of control groups by whose machines some nodes are."""
+    names = {entry.name for fleet in spec.fleets for entry in fleet.infrastructures}
+    names |= {"local"} if spec.pools else set()
+    others = ", ".join(sorted(names - CONFINING))
+    if others and spec.process_tracking == "cgroup":
+        told = f"whether machines of {others} make control groups is not known, and on one that does not no job starts"
+        yield Concern("process_tracking", f"{told}; leave it out where that is so")
+    elif others and names & CONFINING and spec.process_tracking is None:
+        told = f"no job is confined on any node, for machines of {others} make no control groups, and a cluster has one way"
+        yield Concern(
+            "process_tracking", f"{told}; with fleets of theirs in another cluster the others are confined"
+        )
 
 
 def _beyond_memory(spec: ClusterSpec, machine_memory_mib: int | None) -> Iterable[Concern]:

@@ -14,6 +14,7 @@ import pytest
 from tidepool.infrastructures.local.kernel import Lack, Plans, birth, kubelets_at_most, preflight
 from tidepool.infrastructures.local.kernel.cgroup import Hierarchy
 from tidepool.infrastructures.local.kernel.cgroup_versions import lacking
+from tidepool.infrastructures.local.kernel.confinement import Unheld, lacking_for_jobs
 from tidepool.infrastructures.local.kernel.preflight import _host_routes
 
 _V1 = ("cpu,cpuacct", "memory", "freezer")
@@ -68,6 +69,39 @@ def test_other_control_groups_that_will_not_do() -> None:
     assert len(lacking(_v1(*_V1, read_only=True))) == 3
     ((_, remedy),) = lacking([Hierarchy(Path("/sys/fs/cgroup"), 2, frozenset(), is_read_only=True)])
     assert "--privileged" in remedy
+
+
+_KERNEL = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n"
+_KERNEL += "".join(f"{name}\t1\t1\t1\n" for name in ("cpu", "memory", "freezer", "cpuset", "devices"))
+
+
+def test_what_jobs_cannot_be_held_to_is_told_with_the_remedy(tmp_path: Path) -> None:
+    whole = _v1(*_V1, "cpuset", "devices")
+    assert lacking_for_jobs(whole, _KERNEL) == ()
+    (cpuset,) = lacking_for_jobs(whole[:3] + whole[4:], _KERNEL)
+    assert cpuset.what.startswith(
+        "jobs are not held to their processors: the control group controller cpuset"
+    )
+    assert cpuset.remedy.startswith("mkdir -p /sys/fs/cgroup/cpuset && mount -t cgroup -o cpuset cgroup")
+    (devices,) = lacking_for_jobs(whole[:4], _KERNEL.replace("devices\t1\t1\t1", "devices\t0\t1\t0"))
+    assert devices.remedy == "boot one with CONFIG_CGROUP_DEVICE"
+    assert lacking_for_jobs([_v2(tmp_path, "cpu cpuset memory")], "") == ()
+    (delegated,) = lacking_for_jobs([_v2(tmp_path, "cpu memory")], "")
+    assert "Delegate=cpu cpuset memory" in delegated.remedy
+
+
+def test_they_are_in_the_way_of_who_confines_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lack = Unheld("devices", "jobs are not held to their devices", "mount it")
+    monkeypatch.setattr(sys.modules[preflight.__module__], "unheld", lambda: (lack,))
+
+    def told(*controllers: str) -> list[str]:
+        found = preflight(tmp_path / "data", Plans(controllers=controllers))
+        return [each.remedy for each in found if each.what == lack.what and each.fatal]
+
+    assert told("cpuset") == []
+    assert told("devices") == [
+        "mount it; or write process_tracking: linuxproc, by which no job is held to anything"
+    ]
 
 
 def test_without_root_all_else_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

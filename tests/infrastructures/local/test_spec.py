@@ -42,7 +42,7 @@ def test_all_mistakes_are_told_at_once() -> None:
             memory_mib=0,
             services=(
                 Service("a", ()),
-                Service("a", ("/x",), ready="tcp:port"),
+                Service("a", ("/x",), ready="tcp:port", capabilities=("sys_ptrace", "CAP_MKNOD")),
                 Service("b c", ("x",), begins="tcp:1"),
             ),
             files=(File("etc/x", "", mode="rw"), File("/x", "!", is_base64=True)),
@@ -60,6 +60,7 @@ def test_all_mistakes_are_told_at_once() -> None:
         "memory_mib is 0; wanted is at least 4",
         "service a: argv is []; it begins with an absolute path",
         "service a: ready is 'tcp:port'; allowed are 'started'",
+        "service a: capability 'CAP_MKNOD'; allowed are those that machines go without: dac_read_search,",
         "two services are named 'a'",
         "a service is named 'b c'; allowed are",
         "service b c: argv is ['x']; it begins with an absolute path",

@@ -22,13 +22,15 @@ FIT: dict[str, Any] = {
     "users": {},
     "numbers": {},
     "addresses": ["192.0.2.11"],
+    "controllers": ["cpuset", "cpu", "io", "memory", "pids", "devices", "freezer"],
 }
 
 
 def wrong(**facts: Any) -> tuple[str, ...]:
     demand = Demand("fleets[0]", "alpha", 8, 16000)
     users = {"slurm": (64030, 64030), "munge": (980, 980)}
-    return lacks({**FIT, **facts}, demand, Demands("physics", ("debian 12",), users, (demand,)))
+    confines = ("freezer", "memory", "cpuset")
+    return lacks({**FIT, **facts}, demand, Demands("physics", ("debian 12",), users, (demand,), confines))
 
 
 def claimed(stack: str) -> dict[str, Any]:
@@ -57,6 +59,7 @@ def test_a_fit_host_lacks_nothing_and_one_that_is_ours_runs_what_we_told_it_to()
             "it has no ip; run there: apt-get install iproute2",
         ),
         ({"tools": ["ip", "mount", "unshare", "setpriv"]}, "no apt-get"),
+        ({"controllers": ["memory", "freezer"]}, "its control groups have no cpuset"),
         ({"cpus": 4}, "it has 4 cpus, and the shape 8"),
         ({"memory_mib": 8000}, "it has 8000 MiB of memory, and the shape 16000 MiB"),
         ({"users": {"slurm": [64030, 100]}}, "its user slurm has the numbers 64030 and 100"),

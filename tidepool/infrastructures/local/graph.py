@@ -25,8 +25,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
 class Local:
     """Machines of this machine. ``stack`` is whose they are: the Pulumi stack's name; ``egress`` and ``ingress`` are of its network.
 
-    A machine has no device but those that every container has: each of a boot's ``devices`` is one that takes all
-    and gives nothing.
+    A machine has no device but those that every container has: each of a boot's ``devices`` is a stand-in.
     """
 
     forms: ClassVar[Sequence[str]] = ()

@@ -38,19 +38,25 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """All demands of a stack on hosts. ``users`` are the numbers of accounts, of the user and of its group."""
+    """All demands of a stack on hosts. ``users`` are the numbers of accounts, of the user and of its group.
+
+    ``controllers`` are those of control groups by which jobs are confined; none where they are not.
+    """
 
     stack: str
     systems: tuple[str, ...]
     users: Mapping[str, tuple[int, ...]]
     hosts: tuple[Demand, ...]
+    controllers: tuple[str, ...] = ()
 
 
 def demands(spec: ClusterSpec, options: Options, stack: str) -> Demands:
     """Return the demands on each host that can be a node, when every fleet is as large as it may be."""
     place = options.place
     users = {name: (each.uid, each.gid or each.uid) for name, each in place.users.items()}
-    return Demands(stack, tuple(place.systems), users, tuple(_demands(spec, options)))
+    return Demands(
+        stack, tuple(place.systems), users, tuple(_demands(spec, options)), spec.confining_controllers
+    )
 
 
 def _demands(spec: ClusterSpec, options: Options) -> Iterator[Demand]:
@@ -103,6 +109,11 @@ def lacks(facts: Mapping[str, Any], demand: Demand, demands: Demands) -> Iterato
     for tool, package in _TOOLS.items():
         if tool not in facts["tools"]:
             yield f"it has no {tool}; run there: apt-get install {package}"
+    if not demand.is_own and (missing := {*demands.controllers} - {*facts["controllers"]}):
+        yield (
+            f"its control groups have no {', '.join(sorted(missing))}, by which jobs are confined: mount them there, boot it with systemd; "
+            "or write process_tracking: linuxproc, by which no job of the cluster is confined"
+        )
     if facts["cpus"] < demand.cpus:
         yield f"it has {facts['cpus']} cpus, and the shape {demand.cpus}: lower cpus of the shape, or take another host"
     if facts["memory_mib"] < demand.memory_mib:

@@ -4,6 +4,8 @@ The only code that touches this machine's kernel. What to make is a frozen speci
 from the kernel and the data folder, which every function is given. See ``docs/architecture.md``.
 """
 
+from tidepool.infrastructures.local.kernel.confinement import unheld as unheld
+from tidepool.infrastructures.local.kernel.confinement import version as version
 from tidepool.infrastructures.local.kernel.entry import dial as dial
 from tidepool.infrastructures.local.kernel.entry import enter_prefix as enter_prefix
 from tidepool.infrastructures.local.kernel.entry import execute as execute

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidepool.cluster.boot import Service
-from tidepool.infrastructures.local.kernel.spec import DEFAULT_PATH, MachineSpec, readiness
+from tidepool.infrastructures.local.kernel.spec import DEFAULT_PATH, DROPPED, MachineSpec, readiness
 
 # Of mount(2).
 _READ_ONLY: Final = 1
@@ -46,34 +46,6 @@ _BIND: Final = 4096
 _RECURSIVE: Final = 16384
 _PRIVATE: Final = 1 << 18
 _SHARED: Final = 1 << 20
-
-#: What root in a machine must not do to the host, and so is dropped: what containers drop elsewhere too.
-#: Numbers are those of linux/capability.h.
-DROPPED: Final = {
-    "dac_read_search": 2,  # opens files of the host's file system by handle
-    "linux_immutable": 9,
-    "ipc_lock": 14,
-    "sys_module": 16,
-    "sys_rawio": 17,
-    "sys_ptrace": 19,  # would reach PID 1
-    "sys_pacct": 20,
-    "sys_admin": 21,  # mounts: the host's devices too
-    "sys_boot": 22,
-    "sys_time": 25,
-    "sys_tty_config": 26,
-    "mknod": 27,
-    "lease": 28,
-    "audit_control": 30,
-    "mac_override": 32,
-    "mac_admin": 33,
-    "syslog": 34,
-    "wake_alarm": 35,
-    "block_suspend": 36,
-    "audit_read": 37,
-    "perfmon": 38,
-    "bpf": 39,
-    "checkpoint_restore": 40,
-}
 
 #: What whoever runs containers does not go without: it mounts, makes devices, and looks into processes of other users.
 CONTAINERS_NEED: Final = frozenset({"sys_admin", "mknod", "sys_ptrace"})
@@ -292,7 +264,7 @@ def _service_step(service: Service) -> Step:
         service.name,
         service.role,
         service.user,
-        sum(1 << DROPPED[name] for name in service.capabilities if name in DROPPED),
+        sum(1 << DROPPED[name] for name in service.capabilities),
         int(service.once),
         int(service.restart == "on-failure"),
         service.begins.removeprefix("path:"),

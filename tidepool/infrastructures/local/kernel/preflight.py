@@ -18,6 +18,7 @@ from typing import Final
 from tidepool.infrastructures.local.kernel.birth import COMPILER, COMPILER_REMEDY, init_program, newborn
 from tidepool.infrastructures.local.kernel.cgroup import hierarchies
 from tidepool.infrastructures.local.kernel.cgroup_versions import lacking
+from tidepool.infrastructures.local.kernel.confinement import unheld
 from tidepool.infrastructures.local.kernel.errors import BootFailed, LocalError, TimedOut, explained
 from tidepool.infrastructures.local.kernel.layout import Paths
 from tidepool.infrastructures.local.kernel.network import try_cabling
@@ -50,6 +51,8 @@ class Plans:
     cidrs: tuple[str, ...] = ()
     #: How many of the machines have one.
     kubelets: int = 0
+    #: Those of control groups that slurmd confines jobs by.
+    controllers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def preflight(data: Path, plans: Plans = Plans()) -> tuple[Lack, ...]:
     The data folder is made where it is not there.
     """
     groups = (Lack(*each) for each in lacking(tuple(hierarchies(Path("/proc/self/mountinfo").read_text()))))
-    found = [*_user(), *_kernel(), *_commands(), *groups, *_limits(plans), *_ranges(plans)]
+    found = [*_user(), *_kernel(), *_commands(), *groups, *_jobs(plans), *_limits(plans), *_ranges(plans)]
     if not any(lack.fatal for lack in found):
         found.extend(_trial(data))
     return tuple(found)
@@ -139,6 +142,13 @@ def _commands() -> Iterator[Lack]:
             yield Lack(f"the command {command} is not on PATH", f"apt-get install {package}")
     if shutil.which(COMPILER) is None:
         yield Lack(f"there is no C compiler ({COMPILER}) on PATH", COMPILER_REMEDY)
+
+
+def _jobs(plans: Plans) -> Iterator[Lack]:
+    for lack in unheld():
+        if lack.controller in plans.controllers:
+            told = f"{lack.remedy}; or write process_tracking: linuxproc, by which no job is held to anything"
+            yield Lack(lack.what, told)
 
 
 def _limits(plans: Plans) -> Iterator[Lack]:

@@ -30,6 +30,34 @@ _LIVE: Final = (*IDENTITY, "cpus", "memory_mib", "aliases")
 #: When a service that ended is started again.
 RESTARTS: Final = ("always", "on-failure")
 
+#: What root in a machine must not do to the host, and so is dropped: what containers drop elsewhere too.
+#: Numbers are those of linux/capability.h.
+DROPPED: Final = {
+    "dac_read_search": 2,  # opens files of the host's file system by handle
+    "linux_immutable": 9,
+    "ipc_lock": 14,
+    "sys_module": 16,
+    "sys_rawio": 17,
+    "sys_ptrace": 19,  # would reach PID 1
+    "sys_pacct": 20,
+    "sys_admin": 21,  # mounts: the host's devices too
+    "sys_boot": 22,
+    "sys_time": 25,
+    "sys_tty_config": 26,
+    "mknod": 27,
+    "lease": 28,
+    "audit_control": 30,
+    "mac_override": 32,
+    "mac_admin": 33,
+    "syslog": 34,
+    "wake_alarm": 35,
+    "block_suspend": 36,
+    "audit_read": 37,
+    "perfmon": 38,
+    "bpf": 39,
+    "checkpoint_restore": 40,
+}
+
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -210,6 +238,7 @@ def _boot_mistakes(spec: MachineSpec) -> Iterator[str]:
             yield f"the path {thing.path!r} is not absolute"
         if not _MODE.fullmatch(thing.mode):
             yield f"the mode of {thing.path} is {thing.mode!r}; wanted is an octal one such as '0600'"
+    yield from _capability_mistakes("the machine", spec.capabilities)
     for device in spec.devices:
         if not device.path.startswith("/dev/"):
             yield f"the device {device.path!r} is not below /dev"
@@ -247,8 +276,16 @@ def _service_mistakes(service: Service) -> Iterator[str]:
     if service.restart not in RESTARTS:
         allowed = " and ".join(map(repr, RESTARTS))
         yield f"service {service.name}: restart is {service.restart!r}; allowed are {allowed}"
+    yield from _capability_mistakes(f"service {service.name}", service.capabilities)
     if service.begins and not service.begins.startswith("path:/"):
         yield f"service {service.name}: begins is {service.begins!r}; allowed is 'path:/PATH', or nothing"
+
+
+def _capability_mistakes(whose: str, capabilities: tuple[str, ...]) -> Iterator[str]:
+    for name in capabilities:
+        if name not in DROPPED:
+            allowed = f"allowed are those that machines go without: {', '.join(DROPPED)}"
+            yield f"{whose}: capability {name!r}; {allowed}"
 
 
 def _is_base64(text: str) -> bool:

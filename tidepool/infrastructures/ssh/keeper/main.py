@@ -62,6 +62,7 @@ def facts(told: dict[str, Any]) -> dict[str, Any]:
             str(number): each.pw_name for number in told.get("numbers", ()) for each in users(number=number)
         },
         "addresses": addresses(),
+        "controllers": controllers(),
     }
 
 
@@ -96,6 +97,17 @@ def addresses() -> list[str]:
         ["ip", "-o", "-4", "addr", "show"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     return re.findall(r"inet ([0-9.]+)/", done.stdout.decode())
+
+
+def controllers() -> list[str]:
+    """Those of control groups that root can use here; version 2 has a freezer and devices built in."""
+    top = "/sys/fs/cgroup/"
+    try:
+        with open(top + "cgroup.controllers") as file:
+            return file.read().split() + ["devices", "freezer"] if os.access(top, os.W_OK) else []
+    except OSError:
+        names = os.listdir(top) if os.path.isdir(top) else []
+        return [name for name in names if os.access(top + name + "/cgroup.procs", os.W_OK)]
 
 
 def claim(told: dict[str, Any]) -> dict[str, Any]:
