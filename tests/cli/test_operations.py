@@ -126,7 +126,8 @@ def test_an_image_without_a_recipe_is_told(somebody: Person) -> None:
 
 def test_the_machine_is_looked_at_for_what_is_made_at_first(somebody: Person, planned: list[Plans]) -> None:
     somebody.runs("up", "--yes")
-    assert planned == [Plans(machines=4, memory_mib=4 * 64, cidrs=("10.99.0.0/16",))]
+    confining = ("freezer", "memory", "cpuset")
+    assert planned == [Plans(4, 4 * 64, ("10.99.0.0/16",), controllers=confining)]
 
 
 POOL = {"name": "shared", "subnet": "10.99.2.0/24", "machines": 3, "shape": {"cpus": 1, "memory": "64MiB"}}
@@ -160,7 +161,7 @@ def test_pools_are_planned_for_and_need_a_kubernetes_that_is_built(
     assert "make kubernetes" in said.output
     assert somebody.engine.ran == []
     (plans,) = planned
-    assert plans == Plans(8, 7 * 64 + 100, ("10.99.0.0/16",), kubelets=3)
+    assert plans == Plans(8, 7 * 64 + 100, ("10.99.0.0/16",), 3, ("freezer", "memory", "cpuset"))
 
 
 def test_what_the_machine_lacks_is_told_before_anything_is_made(

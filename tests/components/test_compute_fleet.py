@@ -98,8 +98,24 @@ def test_slots_are_all_that_the_fleet_may_have() -> None:
 
 def test_a_node_has_the_device_files_of_its_gres() -> None:
     boot = registered(spec_with())[f"{BOOT} gpu"].inputs
-    assert boot["devices"] == [{"path": "/dev/nvidia0"}, {"path": "/dev/nvidia1"}]
+    # By their numbers Slurm tells them apart.
+    assert boot["devices"] == [{"path": "/dev/nvidia0"}, {"path": "/dev/nvidia1", "minor": 1}]
     assert [each["name"] for each in boot["services"]] == ["munged", "slurmd", "node-access", "sshd"]
+
+
+@pytest.mark.parametrize(
+    ("fleet", "said", "capabilities"),
+    [
+        ("gpu", {}, ["sys_ptrace", "sys_admin"]),
+        ("cpu", {}, ["sys_ptrace"]),
+        ("gpu", {"process_tracking": "linuxproc"}, ["sys_ptrace"]),
+    ],
+)
+def test_slurmd_may_close_devices_where_jobs_are_confined(
+    fleet: str, said: dict[str, str], capabilities: list[str]
+) -> None:
+    slurmd = registered(spec_with(**said))[f"{BOOT} {fleet}"].inputs["services"][1]
+    assert slurmd["capabilities"] == capabilities
 
 
 @pytest.mark.parametrize(("controller", "asked"), [({}, "ctl"), ({"backup": True}, "ctl,ctlbackup")])

@@ -53,7 +53,7 @@ _SSHD = ("/usr/sbin/sshd", "-D", "-e", "-h", _HOST_KEY)
 #: As init does at each boot; sshd runs already.
 _INIT = 'for each in /etc/rc2.d/S*; do case $each in *ssh) ;; *) "$each" start ;; esac; done'
 #: What an administrator of such a machine may do: addresses, filters, mounts.
-_CAPABILITIES = ("net_admin", "sys_admin")
+_CAPABILITIES = ("sys_admin",)
 
 
 def repository() -> Path:

@@ -127,6 +127,18 @@ def test_a_job_that_slurm_has_forgotten_is_told_of_by_the_journal() -> None:
     assert "waited" in told
 
 
+def test_a_job_that_was_killed_for_memory_is_told_so_with_the_remedy() -> None:
+    ended = job(41, JobState.OUT_OF_MEMORY, nodelist="cpu-1", min_memory_mib=80, end_time=ago(20))
+    why = why_job(record(), ended, None, (), [], peak_mib=68)
+    told = said(job_lines(why))
+    assert "It ended 20 s ago: OUT_OF_MEMORY." in told
+    assert "it took more memory than the 80 MiB on each node that it asked for" in told
+    assert "68 MiB when it was last looked at (MaxRSS)" in told
+    assert "sbatch --mem=160M" in told
+    assert document(why)["killed"] == {"askedMib": 80, "peakMib": 68}
+    assert "accounting: {}" in said(job_lines(why_job(record(), ended, None, (), [])))
+
+
 def test_what_a_job_asks_for() -> None:
     words = asks(
         job(

@@ -75,7 +75,7 @@ _IMAGE: Final = "debian-12-cloud"
 _PROGRAMS: Final = Path(__file__).parent / "machine"
 _OF_TEST: Final = "/etc/tidepool-test"
 _SERVICES: Final = {"ec2", "iam", "s3", "secretsmanager", "elasticfilesystem", "servicequotas"}
-_CAPABILITIES: Final = ("net_admin", "sys_admin", "sys_ptrace", "mknod")
+_CAPABILITIES: Final = ("sys_admin", "sys_ptrace", "mknod")
 _MOUNT_TARGET_MADE: Final = ("POST", "/2015-02-01/mount-targets", 200)
 
 

@@ -40,7 +40,7 @@ _TLS: Final = "/etc/nomad.d"
 _DAYS: Final = 2
 _UP_S: Final = 120.0
 #: What an administrator of a host may do, and agents do: mounts, namespaces, addresses, a look into processes.
-_CAPABILITIES: Final = ("net_admin", "sys_admin", "sys_ptrace", "mknod")
+_CAPABILITIES: Final = ("sys_admin", "sys_ptrace", "mknod")
 #: A machine has no control group of processors; with version 1 agents do not start without one. Nobody limits these.
 _PROCESSORS: Final = """\
 test ! -e /sys/fs/cgroup/cgroup.controllers || exit 0

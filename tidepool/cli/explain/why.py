@@ -33,7 +33,7 @@ from tidepool.cli.pools.view import observe_pools
 from tidepool.cli.scaler_ports import read_or_recompute
 from tidepool.cli.show import document
 from tidepool.cli.stack import Stack
-from tidepool.clients.slurm import Job, NotFound, SlurmError
+from tidepool.clients.slurm import Job, JobState, NotFound, SlurmError
 from tidepool.clients.slurm.limits import limit_of
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec, Fleet
@@ -92,7 +92,7 @@ class _Asker:
         listed = self.record.state.jobs if self.record.state else ()
         found = find_job(listed, wanted)
         noted = self._noted_job(int(wanted.partition("_")[0]))
-        if not found and (noted is None or noted.ended is None):
+        if not found:
             found = find_job(self._ask_slurm(wanted), wanted)
         if not found and noted is None:
             raise self._unknown_job(wanted, listed)
@@ -107,6 +107,7 @@ class _Asker:
             self._intents(since=begun),
             fits(self.record, job) if job else (),
             self._limits(job) if job and limit_of(job.reason) else (),
+            self._peak_mib(job) if job and job.state is JobState.OUT_OF_MEMORY else None,
         )
         if not (waits := in_the_way(self._conversions(), "job", wanted)):
             return why, job_lines(why)
@@ -199,6 +200,17 @@ class _Asker:
                 yield from limit_words(job, slurm.limits())
         except SlurmError as error:
             show.warn(f"Slurm could not be asked for its limits: {error.what} ({error.where})")
+
+    def _peak_mib(self, job: Job) -> int | None:
+        if self._spec().controller.accounting is None:
+            return None
+        cluster = require_cluster(self.stack)
+        try:
+            with closing(self.stack.open_slurm(cluster.controller)) as slurm:
+                return slurm.peak_memory_mib(job.job_id)
+        except SlurmError as error:
+            show.warn(f"Slurm could not be asked what it used: {error.what} ({error.where})")
+            return None
 
     def _unknown_job(self, wanted: str, listed: Sequence[Job]) -> Failure:
         known = (

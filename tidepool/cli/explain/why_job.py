@@ -20,6 +20,7 @@ from tidepool.cli.explain.facts import (
     is_closed,
     source,
 )
+from tidepool.cli.explain.killed import Killed, killed, killed_facts
 from tidepool.cli.explain.lines import Cell, Line
 from tidepool.cli.explain.record import Record
 from tidepool.cli.show import ago, between, clock, hosts, number, span
@@ -77,6 +78,8 @@ class JobWhy(Explanation):
     limits: tuple[str, ...]
     #: Of its account and of those above it, while it waits.
     budgets: tuple[BudgetView, ...]
+    #: How it was killed for memory; None where it was not.
+    killed: Killed | None
     asks: str
     nodes: str
     times: Times
@@ -92,10 +95,12 @@ def why_job(
     intents: Sequence[Intent],
     fits: Iterable[Fit],
     limits: Iterable[str] = (),
+    peak_mib: int | None = None,
 ) -> JobWhy:
     """Explain the job that Slurm lists as ``job`` and the journal has as ``seen``; one of them is there.
 
-    ``intents`` are those of its time, for all jobs; ``limits`` those that hold it (`limit_words`).
+    ``intents`` are those of its time, for all jobs; ``limits`` those that hold it (`limit_words`); ``peak_mib`` is the most
+    memory that it was seen with.
     """
     job_id = job.job_id if job else seen.job_id if seen else 0
     ids = {job_id, job.array_job_id if job else seen.request.get("array_job_id", job_id) if seen else 0}
@@ -112,6 +117,7 @@ def why_job(
         slurm_reason=job.reason if job and not runs else "",
         limits=tuple(limits),
         budgets=tuple(budgets_over(record.spec, decision, job.account)) if job and not runs else (),
+        killed=killed(job, peak_mib),
         asks=asks(job) if job else "",
         nodes=job.nodelist if job else "",
         times=_times(job, seen, ours),
@@ -136,6 +142,7 @@ def job_lines(why: JobWhy) -> Iterator[Line]:
                 Fact("budget", f"{each.account}, {each.describe(why.now)}", each.style)
                 for each in why.budgets
             ),
+            *killed_facts(why.killed),
             *_way(why),
         ]
     )

@@ -11,6 +11,7 @@ from tidepool.clients.slurm.commands import error_of, judge
 from tidepool.clients.slurm.contract import Controller, Malformed, NotFound, Refused, Submitted
 from tidepool.clients.slurm.job import Job, JobState, parse_queue, squeue_format
 from tidepool.clients.slurm.limits import Limited, parse_limits
+from tidepool.clients.slurm.quantities import memory_mib
 from tidepool.clients.slurm.request import JobRequest, Slots, node_names, one_line
 from tidepool.clients.slurm.scontrol import (
     Node,
@@ -93,6 +94,14 @@ class Slurm:
 
     def limits(self) -> tuple[Limited, ...]:
         return parse_limits(self._ask(["scontrol", "--oneliner", "show", "assoc_mgr", "flags=assoc,qos"]))
+
+    def peak_memory_mib(self, job_id: int) -> int | None:
+        argv = ["sacct", "--parsable2", "--noheader", "--units=K", f"--jobs={job_id:d}", "--format=MaxRSS"]
+        steps = [line for line in self._ask(argv).splitlines() if line]
+        try:
+            return max(map(memory_mib, steps), default=None)
+        except (KeyError, ValueError) as fault:
+            raise self._malformed(argv, repr(fault)) from fault
 
     # Nodes
 

@@ -107,6 +107,13 @@ class SlurmClient(Protocol):
     def limits(self) -> tuple[Limited, ...]:
         """The limits in force of all associations and qualities of service, and what is used of them; none without slurmdbd."""
 
+    def peak_memory_mib(self, job_id: int) -> int | None:
+        """The most memory that one of a job's steps was seen with on a node, looked at now and then; None where it is not known.
+
+        Raises:
+            Refused: there is no slurmdbd, which keeps it.
+        """
+
     def close(self) -> None:
         """Let go of connections. Closing twice is no mistake."""
 

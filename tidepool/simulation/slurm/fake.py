@@ -89,6 +89,10 @@ class SimulatedSlurm(FakeState):
         self._begin_call()
         return ()
 
+    def peak_memory_mib(self, job_id: int) -> int | None:
+        self._begin_call()
+        return None
+
     def close(self) -> None:
         return
 
