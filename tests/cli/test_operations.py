@@ -8,6 +8,7 @@ import stat
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -174,6 +175,21 @@ def test_what_the_machine_lacks_is_told_before_anything_is_made(
     assert "apt-get install iproute2" in said.output
     assert "apt-get install gcc" in said.output
     assert somebody.engine.ran == []
+
+
+def test_nodes_that_booted_before_devices_were_closed_are_in_the_way(
+    somebody: Person, planned: list[Plans], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = [SimpleNamespace(name=name, pid=pid) for name, pid in (("cpu-1", 1), ("cpu-2", None), ("ctl", 3))]
+    monkeypatch.setattr(stack_spec, "list_machines", lambda *_: there)
+    monkeypatch.setattr(stack_spec, "may_close_devices", lambda _: False)
+    gres = [{"name": "gpu", "files": "/dev/nvidia0"}]
+    somebody.write(fleets=[{**SPEC["fleets"][0], "shape": {"cpus": 1, "memory": "64MiB", "gres": gres}}])
+    said = somebody.runs("preview")
+    assert said.exit_code == errors.LACKS
+    assert "cpu-1 booted before devices were closed to jobs, and no job would start there" in said.output
+    monkeypatch.setattr(stack_spec, "may_close_devices", lambda _: True)
+    assert somebody.runs("preview").exit_code == 0
 
 
 def test_what_is_no_obstacle_is_a_warning(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,8 @@ def test_the_other_files_are_these_texts() -> None:
         "IgnoreSystemd=yes",
         "ConstrainCores=no",
         "ConstrainRAMSpace=yes",
-        "ConstrainDevices=no",
+        "ConstrainSwapSpace=yes",
+        "ConstrainDevices=yes",
     ]
     assert body["topology.conf"] == [
         "SwitchName=sw_cpu Nodes=cpu-[1-16]",
@@ -209,7 +210,8 @@ def test_options_of_cgroup_conf_count_with_cgroups_only() -> None:
         "IgnoreSystemd=yes",
         "ConstrainCores=no",
         "ConstrainRAMSpace=yes",
-        "ConstrainDevices=no",
+        "ConstrainSwapSpace=yes",
+        "ConstrainDevices=yes",
         "AllowedRAMSpace=95.5",
     ]
     without = spec_of(process_tracking="linuxproc", cgroup_conf=options)

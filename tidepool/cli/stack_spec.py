@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tidepool import shipped
 from tidepool.cli import show
+from tidepool.cli.cluster import fleet_of
 from tidepool.cli.errors import LACKS, USAGE, Failure
 from tidepool.cli.stack import Stack, stacks_with_files
 from tidepool.cluster.failures import Permanent
@@ -20,7 +21,7 @@ from tidepool.engine.config import full_key, to_document
 from tidepool.engine.config_file import read
 from tidepool.engine.providers import discovery, interpreters
 from tidepool.images import ImageError, holds_package, package_version, read_lacks
-from tidepool.infrastructures.local.kernel import Lack, Plans, preflight
+from tidepool.infrastructures.local.kernel import Lack, Plans, list_machines, may_close_devices, preflight
 from tidepool.infrastructures.registry import Package, descriptor, image_needs_of
 from tidepool.toolchain import ToolchainError, find
 
@@ -111,6 +112,23 @@ def plans(spec: ClusterSpec) -> Plans:
     return Plans(len(memory), sum(memory), cidrs, kubelets, controllers)
 
 
+def _unconfined_machines(spec: ClusterSpec, stack: Stack) -> Iterator[Lack]:
+    """Tell of nodes here that booted before jobs were confined, where no job would start any more."""
+    if "devices" not in spec.confining_controllers:
+        return
+    fleets = {fleet.name for fleet in (*spec.fleets, *spec.pools) if fleet.shape.gres}
+    stale = [
+        machine.name
+        for machine in list_machines(stack.data, stack.name)
+        if fleet_of(machine.name) in fleets and machine.pid and not may_close_devices(machine.pid)
+    ]
+    if stale:
+        yield Lack(
+            f"{show.hosts(stale)} booted before devices were closed to jobs, and no job would start there",
+            "write process_tracking: linuxproc until they have gone, by min_nodes: 0 or when they are idle, and leave it out then",
+        )
+
+
 def check_machine(spec: ClusterSpec, stack: Stack) -> None:
     """Tell what a person should know of ``spec`` on this machine.
 
@@ -119,7 +137,7 @@ def check_machine(spec: ClusterSpec, stack: Stack) -> None:
     """
     here = preflight(stack.data, plans(spec))
     packages = (lack for name in spec.infrastructure_names for lack in package_lacks_of(name, stack))
-    lacks = (*here, *toolchain_lack(spec, stack.context.env), *packages)
+    lacks = (*here, *_unconfined_machines(spec, stack), *toolchain_lack(spec, stack.context.env), *packages)
     for lack in lacks:
         if not lack.fatal:
             show.warn(str(lack))

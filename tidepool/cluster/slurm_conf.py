@@ -91,6 +91,7 @@ def cgroup_conf(spec: ClusterSpec) -> str:
             "IgnoreSystemd": True,
             "ConstrainCores": spec.pins_jobs,
             "ConstrainRAMSpace": True,
+            "ConstrainSwapSpace": True,  # else it takes its host's swap instead
             "ConstrainDevices": "devices" in spec.confining_controllers,
         }
     else:

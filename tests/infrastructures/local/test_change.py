@@ -11,7 +11,7 @@ import pytest
 from tests.infrastructures.local.stacks import PYTHON, Stack
 from tests.machine_faults import pull_plug
 from tidepool.cluster.boot import Device, File, Service
-from tidepool.infrastructures.local.kernel import InUse, delete_machine
+from tidepool.infrastructures.local.kernel import InUse, delete_machine, may_close_devices
 
 _HOLD = "import sys; held = bytearray(int(sys.argv[1]) << 20); print('held')"
 
@@ -105,8 +105,10 @@ def test_devices_are_there_at_each_boot(stack: Stack) -> None:
     stack.network()
     spec = replace(stack.spec(), devices=(Device("/dev/nvidia0"), Device("/dev/more/one", 1, 5, mode="0600")))
     for _ in range(2):
-        stack.create(spec)
+        machine = stack.create(spec)
+        assert machine.pid
+        assert not may_close_devices(machine.pid)
         shown = stack.run("stat", "-c", "%F %t %T %a", "/dev/nvidia0", "/dev/more/one").stdout.splitlines()
-        assert shown == ["character special file 1 3 666", "character special file 1 5 600"]
+        assert shown == ["character special file 3c 0 666", "character special file 1 5 600"]
         assert stack.run("head", "-c", "1", "/dev/more/one").stdout == "\0"
         pull_plug(stack.data, stack.name, "cpu-1")

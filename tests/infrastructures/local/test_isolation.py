@@ -11,7 +11,7 @@ import pytest
 from tests.infrastructures.local.stacks import CIDR, Stack
 from tests.infrastructures.local.test_roles import take, until_states
 from tidepool.cluster.boot import File, Service
-from tidepool.infrastructures.local.kernel import NetworkSpec, create_network, wait_ready
+from tidepool.infrastructures.local.kernel import NetworkSpec, create_network, may_close_devices, wait_ready
 
 
 @pytest.fixture
@@ -87,7 +87,9 @@ def test_root_in_a_machine_is_not_root_of_the_host(stack: Stack, escape: str) ->
 
 def test_a_capability_that_was_asked_for_is_there(stack: Stack) -> None:
     stack.network()
-    stack.create(replace(stack.spec(), capabilities=("sys_admin",)))
+    machine = stack.create(replace(stack.spec(), capabilities=("sys_admin",)))
+    assert machine.pid
+    assert may_close_devices(machine.pid)
     assert stack.run("mount", "-t", "tmpfs", "none", "/tmp").code == 0
 
 

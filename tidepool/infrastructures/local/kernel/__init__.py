@@ -4,6 +4,7 @@ The only code that touches this machine's kernel. What to make is a frozen speci
 from the kernel and the data folder, which every function is given. See ``docs/architecture.md``.
 """
 
+from tidepool.infrastructures.local.kernel.confinement import may_close_devices as may_close_devices
 from tidepool.infrastructures.local.kernel.confinement import unheld as unheld
 from tidepool.infrastructures.local.kernel.confinement import version as version
 from tidepool.infrastructures.local.kernel.entry import dial as dial

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.infrastructures.local.kernel.cgroup import Hierarchy, hierarchies
+from tidepool.infrastructures.local.kernel.spec import DROPPED
 
 #: What jobs are held to by each. Without memory and freezer there are no machines at all.
 _HOLDS: Final = {"cpuset": "processors", "devices": "devices"}
@@ -47,6 +48,16 @@ def lacking_for_jobs(found: Sequence[Hierarchy], kernel: str) -> tuple[Unheld, .
     mounted = {name for each in found if not each.is_read_only for name in each.controllers}
     enabled = {fields[0] for line in kernel.splitlines() if (fields := line.split())[-1] == "1"}
     return tuple(_of_version_1(name, enabled) for name in _HOLDS if name not in mounted)
+
+
+def may_close_devices(pid: int) -> bool:
+    """Return whether what a machine runs, whose first process has this ``pid``, can close devices to groups; also where it ended meanwhile."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    permitted = next(line.split()[1] for line in status.splitlines() if line.startswith("CapPrm:"))
+    return bool(int(permitted, 16) >> DROPPED["sys_admin"] & 1)
 
 
 def _of_version_1(name: str, enabled: set[str]) -> Unheld:
