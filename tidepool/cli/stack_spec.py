@@ -14,6 +14,7 @@ from tidepool.cli.errors import LACKS, USAGE, Failure
 from tidepool.cli.stack import Stack, stacks_with_files
 from tidepool.cluster.failures import Permanent
 from tidepool.cluster.roles import ROLES
+from tidepool.cluster.slurm_conf import fleets_and_pools
 from tidepool.cluster.slurm_releases import release_of
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_reading import SpecError, concerns, read_spec
@@ -116,7 +117,7 @@ def _unconfined_machines(spec: ClusterSpec, stack: Stack) -> Iterator[Lack]:
     """Tell of nodes here that booted before jobs were confined, where no job would start any more."""
     if "devices" not in spec.confining_controllers:
         return
-    fleets = {fleet.name for fleet in (*spec.fleets, *spec.pools) if fleet.shape.gres}
+    fleets = {fleet.name for fleet in fleets_and_pools(spec) if fleet.shape.gres}
     stale = [
         machine.name
         for machine in list_machines(stack.data, stack.name)

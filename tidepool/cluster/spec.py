@@ -451,7 +451,8 @@ class ClusterSpec(Part):
         """The controllers of control groups by which slurmd confines jobs; none where it does not."""
         if not self.confines_jobs:
             return ()
-        has_devices = any(gres.files for fleet in (*self.fleets, *self.pools) for gres in fleet.shape.gres)
+        shapes = [*(fleet.shape for fleet in self.fleets), *(pool.shape for pool in self.pools)]
+        has_devices = any(gres.files for shape in shapes for gres in shape.gres)
         return ("freezer", "memory", "cpuset", *(("devices",) if has_devices else ()))
 
     @property
