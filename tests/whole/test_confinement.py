@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import versions
 from tests.whole.cluster import SPEC, Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import JobState
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.runs("local", versions.slurm())]
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +45,10 @@ def test_one_that_takes_too_much_memory_is_killed_alone_and_told_so(confined: Cl
     assert "oom" in confined.on("login-1", "cat", "/home/researcher/bad.out").stdout.lower()
     used = until(lambda: sacct(confined, good, "MaxRSS") or None, "what it used is in the database")
     assert 40 * 1024 <= int(used.removesuffix("K")) < 80 * 1024
+    assert sacct(confined, good, "TotalCPU") > "00:00.000"
+    assert sacct(confined, bad, "State") == "OUT_OF_MEMORY"
+    why = json.loads(confined.tidepool("why", "job", str(bad), "--json"))["killed"]
+    assert (why["askedMib"], why["peakMib"] is None) == (80, False)
 
 
 #: What comes of each device: it is denied, or no driver answers, for it is a stand-in. And what Slurm says of them.
