@@ -197,7 +197,9 @@ def test_it_becomes_a_node_of_the_cluster(joined: Cluster, host: Host) -> None:
 
 def test_it_runs_a_job_at_the_clusters_home(joined: Cluster) -> None:
     job = joined.submit("hostname; id --user", output="where.out")
+    hog = joined.submit("head -c 200M /dev/zero | tail", memory_mib=60, output="/dev/null")
     joined.until_job(job, JobState.COMPLETED)
+    joined.until_job(hog, JobState.OUT_OF_MEMORY)
     assert joined.on("login-1", "cat", "/home/researcher/where.out").stdout.split() == ["rack-1", "2000"]
 
 

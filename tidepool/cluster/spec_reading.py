@@ -77,7 +77,7 @@ def _unreached(spec: ClusterSpec) -> Iterable[Concern]:
 
 
 def _unconfined(spec: ClusterSpec) -> Iterable[Concern]:
-    """What is said of control groups by whose machines some nodes are."""
+    """Tell where machines of some nodes keep all jobs from being confined."""
     names = {entry.name for fleet in spec.fleets for entry in fleet.infrastructures}
     names |= {"local"} if spec.pools else set()
     others = ", ".join(sorted(names - CONFINING))

@@ -41,14 +41,6 @@ _DAYS: Final = 2
 _UP_S: Final = 120.0
 #: What an administrator of a host may do, and agents do: mounts, namespaces, addresses, a look into processes.
 _CAPABILITIES: Final = ("sys_admin", "sys_ptrace", "mknod")
-#: A machine has no control group of processors; with version 1 agents do not start without one. Nobody limits these.
-_PROCESSORS: Final = """\
-test ! -e /sys/fs/cgroup/cgroup.controllers || exit 0
-mkdir -p /sys/fs/cgroup/cpuset
-mount -t tmpfs cpuset /sys/fs/cgroup/cpuset
-echo 0 >/sys/fs/cgroup/cpuset/cpuset.mems
-cat /sys/devices/system/cpu/online >/sys/fs/cgroup/cpuset/cpuset.cpus
-"""
 
 
 @dataclass(frozen=True)
@@ -218,7 +210,6 @@ def _host(made: Agents, name: str, tls: Sequence[File[str]], meta: Mapping[str, 
         cpus=2,
         memory_mib=2048,
         services=(
-            Service("processors", ("/bin/sh", "-ec", _PROCESSORS), once=True),
             Service("nomad", ("/opt/nomad/nomad", "agent", f"-config={_TLS}/agent.json"), ready="tcp:4646"),
         ),
         files=(*tls, config),

@@ -100,7 +100,7 @@ def addresses() -> list[str]:
 
 
 def controllers() -> list[str]:
-    """Those of control groups that root can use here; version 2 has a freezer and devices built in."""
+    """Controllers of control groups that root can use here; version 2 has a freezer and devices built in."""
     top = "/sys/fs/cgroup/"
     try:
         with open(top + "cgroup.controllers") as file:
