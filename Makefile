@@ -49,8 +49,12 @@ pulumi: setup ## build the Pulumi CLI from Go modules: 6 minutes the first time,
 nomad: setup ## build Nomad from Go modules, for the tests: 6 minutes the first time, then at once
 	@$(PY) -m tidepool.toolchain build nomad $(TOOLCHAIN_ARGS)
 
+.PHONY: objectstore
+objectstore: setup ## build an S3 server from Go modules, for the tests: 4 minutes the first time, then at once
+	@$(PY) -m tidepool.toolchain build objectstore $(TOOLCHAIN_ARGS)
+
 .PHONY: toolchains
-toolchains: kubernetes pulumi nomad ## build all of these
+toolchains: kubernetes pulumi nomad objectstore ## build all of these
 
 .PHONY: demo-converged
 demo-converged: setup kubernetes ## machines that move between Slurm and Kubernetes: jobs and pods come in turns

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tidepool.toolchain import KUBERNETES, NOMAD, Module, Toolchain, ToolchainError, find
+from tidepool.toolchain import KUBERNETES, NOMAD, OBJECTSTORE, Module, Toolchain, ToolchainError, find
 
 
 def left_out(module: Module) -> str:
@@ -36,6 +36,7 @@ def _needs(module: Module) -> pytest.MarkDecorator:
 
 needs_kubernetes: Final = _needs(KUBERNETES)
 needs_nomad: Final = _needs(NOMAD)
+needs_objectstore: Final = _needs(OBJECTSTORE)
 
 
 def built_tools(module: Module) -> Toolchain:

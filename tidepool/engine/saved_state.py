@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from tidepool.engine.errors import EngineError
@@ -17,7 +16,7 @@ from tidepool.engine.resource import (
     encode_resource,
 )
 from tidepool.engine.state.checkpoint import Crypter
-from tidepool.engine.state.journal import JournalFile, Recovered, commit_left, digest, recover
+from tidepool.engine.state.journal import Journal, Recovered, commit_left, digest, recover
 from tidepool.engine.state.lock import StackLock
 from tidepool.engine.state.secrets import NoSecrets, PassphraseCrypter
 from tidepool.engine.verbs.workspace import OpenStack
@@ -26,7 +25,7 @@ from tidepool.engine.verbs.workspace import OpenStack
 class StateChanged(EngineError):
     """Somebody else wrote the stack's state while an operation held its lock."""
 
-    def __init__(self, stack: str, set_aside: Path) -> None:
+    def __init__(self, stack: str, set_aside: str) -> None:
         super().__init__(
             f"the state of stack '{stack}' was changed by somebody else while this operation was at work (was its "
             f"lock taken away by `cancel`?), so it was not overwritten. What this operation came to is in {set_aside}. "
@@ -41,7 +40,7 @@ class SavedState:
         self._stack = stack
         self._crypter = _crypter(stack)
         #: The journal of the operation; None while only reading.
-        self.journal: JournalFile | None = None
+        self.journal: Journal | None = None
         self._began_with = ""
         self._lock: StackLock | None = None
         if isinstance(self._crypter, PassphraseCrypter):
@@ -73,7 +72,7 @@ class SavedState:
             self._take_up_journal()
             self._clear_pending_creates(request)
             self._began_with = digest(backend.content(ref))
-            self.journal = JournalFile(backend.layout.journal(ref), self._began_with, request.kind)
+            self.journal = Journal(backend.journal(ref), self._began_with, request.kind)
             yield
 
     def take_up_journal(self) -> None:
@@ -141,7 +140,7 @@ class SavedState:
         def decode(raw: Any) -> ResourceState:
             return decode_resource(raw, self._crypter.decrypt)
 
-        recovered = recover(backend.layout.journal(ref), backend.content(ref), load, decode)
+        recovered = recover(backend.journal(ref), backend.content(ref), load, decode)
         self.base = recovered.snapshot if recovered is not None else load()
         return recovered
 
@@ -150,7 +149,7 @@ class SavedState:
         if recovered is not None:
             self.warnings.append(recovered.message)
             self._save_recovered()
-        self._stack.backend.layout.journal(self._stack.ref).unlink(missing_ok=True)
+        self._stack.backend.journal(self._stack.ref).clear()
 
     def _clear_pending_creates(self, request: OperationRequest) -> None:
         if request.clear_pending_creates:
@@ -163,7 +162,7 @@ class SavedState:
             self._crypter.verify()  # or what is written now could be read by nobody
         content = self._encode(self.base)
         # Whoever comes after a crash between the two must not take the journal up a second time.
-        commit_left(backend.layout.journal(ref), digest(content))
+        commit_left(backend.journal(ref), digest(content))
         backend.write(ref, content)
 
     def _encode(self, snapshot: Snapshot) -> bytes:

@@ -13,8 +13,9 @@ IMAGES: Final = (Path(__file__).parent / "images").resolve()
 PLAYBOOKS: Final = (Path(__file__).parent / "playbooks").resolve()
 #: The Go module that etcd, the kubelet and the others are built from.
 KUBERNETES: Final = (Path(__file__).parent / "kubernetes").resolve()
-#: Those that Nomad and the Pulumi CLI are built from.
+#: Those that Nomad, the S3 server of tests and the Pulumi CLI are built from.
 NOMAD: Final = (Path(__file__).parent / "nomad").resolve()
+OBJECTSTORE: Final = (Path(__file__).parent / "objectstore").resolve()
 PULUMI: Final = (Path(__file__).parent / "pulumi").resolve()
 
 

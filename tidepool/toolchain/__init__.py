@@ -9,6 +9,7 @@ from tidepool.toolchain.build import build as build
 from tidepool.toolchain.source import KUBERNETES as KUBERNETES
 from tidepool.toolchain.source import MODULES as MODULES
 from tidepool.toolchain.source import NOMAD as NOMAD
+from tidepool.toolchain.source import OBJECTSTORE as OBJECTSTORE
 from tidepool.toolchain.source import PULUMI as PULUMI
 from tidepool.toolchain.source import BuildFailed as BuildFailed
 from tidepool.toolchain.source import CannotBuild as CannotBuild

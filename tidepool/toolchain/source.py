@@ -103,8 +103,21 @@ NOMAD: Final = Module(
     cost="about 6 minutes on two cores the first time, and some 4 GB of caches",
 )
 
+OBJECTSTORE: Final = Module(
+    name="objectstore",
+    title="The S3 server of the tests",
+    folder=shipped.OBJECTSTORE,
+    tools={"versitygw": "github.com/versity/versitygw/cmd/versitygw"},
+    required="github.com/versity/versitygw",
+    stamps={},
+    stamped="github.com/versity/versitygw",
+    cost="some 4 minutes on two cores the first time, and 1 GB of caches",
+)
+
 #: By name.
-MODULES: Final[Mapping[str, Module]] = {each.name: each for each in (KUBERNETES, PULUMI, NOMAD)}
+MODULES: Final[Mapping[str, Module]] = {
+    each.name: each for each in (KUBERNETES, PULUMI, NOMAD, OBJECTSTORE)
+}
 
 #: Raised by whoever changes what is built from the same sources.
 _BUILDER: Final = 1

@@ -27,7 +27,8 @@ from tidepool.engine.state.checkpoint import (
     decode_deployment,
     encode_deployment,
 )
-from tidepool.engine.state.journal import End, JournalFile, Record
+from tidepool.engine.state.folder import FileLog
+from tidepool.engine.state.journal import End, Journal, Record
 from tidepool.engine.state.references import normalize_urn_references, verify_integrity
 
 from .programs import PROJECT, STACK, Program
@@ -102,7 +103,7 @@ class InlineLoop(asyncio.SelectorEventLoop):
         return future
 
 
-class WatchedJournal(JournalFile):
+class WatchedJournal(Journal):
     """A journal that says when records came to disk."""
 
     wrote: Callable[[], None] = staticmethod(lambda: None)
@@ -124,7 +125,7 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
     chance = random.Random(order.seed)
     events: list[Event] = []
     path = folder / "journal"
-    file = None if order.preview else WatchedJournal(path, "", order.kind)
+    file = None if order.preview else WatchedJournal(FileLog(path), "", order.kind)
     durable = Durable(file, _encode) if file is not None else None
     moments: list[Moment] = []
 
@@ -191,7 +192,7 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
         await durable.flush()
         durable.close()
         file.close()
-        interrupted = journal.read(path, _decode)
+        interrupted = journal.read(FileLog(path), _decode)
         assert interrupted is not None
         records = interrupted.records
     played = Played(base, result, records, moments, events, world.effects[before:])
@@ -201,7 +202,7 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
 
 def check_durable(step: StepMetadata, base: Snapshot, path: Path) -> None:
     """A step that is reported is on disk."""
-    interrupted = journal.read(path, _decode)
+    interrupted = journal.read(FileLog(path), _decode)
     assert interrupted is not None
     on_disk = {r.id: r for r in journal.fold(base, interrupted.records).resources if is_real(r)}
     new, old = step.new, step.old

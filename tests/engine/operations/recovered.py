@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.engine.resource import ResourceState, Snapshot, decode_resource
-from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.backend import DiyBackend
+from tidepool.engine.state.folder import Folder
 from tidepool.engine.state.journal import Recovered, recover
 from tidepool.engine.state.layout import StackReference
 from tidepool.engine.state.secrets import NoSecrets
@@ -16,7 +17,7 @@ _DEV: Final = StackReference("ops", "dev")
 
 def recovered(backend_folder: Path) -> Snapshot:
     """The state that the next operation begins with, and what is in the way of it."""
-    backend = FileBackend(backend_folder)
+    backend = DiyBackend(Folder(backend_folder))
 
     def decode(raw: Any) -> ResourceState:
         return decode_resource(raw, NoSecrets().decrypt)
@@ -24,7 +25,7 @@ def recovered(backend_folder: Path) -> Snapshot:
     def load() -> Snapshot:
         return backend.load(_DEV, NoSecrets()) or Snapshot()
 
-    found: Recovered | None = recover(backend.layout.journal(_DEV), backend.content(_DEV), load, decode)
+    found: Recovered | None = recover(backend.journal(_DEV), backend.content(_DEV), load, decode)
     return found.snapshot if found is not None else load()
 
 

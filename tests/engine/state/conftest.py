@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.engine.state import recordings
-from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.backend import DiyBackend
+from tidepool.engine.state.folder import Folder
 from tidepool.engine.state.secrets import PassphraseCrypter
 
 
 @pytest.fixture
-def backend(tmp_path: Path) -> FileBackend:
+def backend(tmp_path: Path) -> DiyBackend:
     """An empty backend."""
-    return FileBackend(tmp_path)
+    return DiyBackend(Folder(tmp_path))
 
 
 @pytest.fixture(scope="session")

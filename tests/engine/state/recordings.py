@@ -6,8 +6,9 @@ import shutil
 from pathlib import Path
 
 from tidepool.engine.resource import Snapshot
-from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.backend import DiyBackend
 from tidepool.engine.state.checkpoint import Crypter
+from tidepool.engine.state.folder import Folder
 from tidepool.engine.state.layout import StackReference
 
 FOLDER = Path(__file__).parent / "recorded" / "dot_pulumi"
@@ -25,12 +26,12 @@ def reference(stack: str) -> StackReference:
     return StackReference("recorded", stack)
 
 
-def copy_to(root: Path) -> FileBackend:
+def copy_to(root: Path) -> DiyBackend:
     """A backend in ``root`` that holds all recorded stacks."""
     shutil.copytree(FOLDER, root / ".pulumi")
-    return FileBackend(root)
+    return DiyBackend(Folder(root))
 
 
-def save(backend: FileBackend, ref: StackReference, snapshot: Snapshot, crypter: Crypter) -> Path:
+def save(backend: DiyBackend, ref: StackReference, snapshot: Snapshot, crypter: Crypter) -> Path:
     """Make ``snapshot`` the stack's state, as an operation does at its end; the file's path."""
     return backend.write(ref, backend.encode(ref, snapshot, crypter))

@@ -13,7 +13,8 @@ from tests.engine.state.recordings import save
 from tidepool.engine.errors import EngineError, NoSuchStack, NotSupportedError
 from tidepool.engine.resource import ResourceState, SecretsProvider, Snapshot
 from tidepool.engine.state import files
-from tidepool.engine.state.backend import FileBackend, StackAlreadyExists, StackHasResources, StackSummary
+from tidepool.engine.state.backend import DiyBackend, StackAlreadyExists, StackHasResources, StackSummary
+from tidepool.engine.state.folder import Folder
 from tidepool.engine.state.layout import InvalidName, StackReference, backend_url
 from tidepool.engine.state.references import IntegrityError
 from tidepool.engine.state.secrets import NoSecrets, PassphraseCrypter
@@ -33,7 +34,7 @@ def with_resource(name: str) -> Snapshot:
     return Snapshot((STACK, thing))
 
 
-def test_a_new_folder_gets_the_layout_that_the_cli_reads(backend: FileBackend) -> None:
+def test_a_new_folder_gets_the_layout_that_the_cli_reads(backend: DiyBackend) -> None:
     assert backend.stacks() == []
     assert not backend.layout.bookkeeping.exists()  # reading writes nothing
     backend.create(DEV, SecretsProvider("passphrase", {"salt": "s"}))
@@ -48,7 +49,7 @@ def test_a_new_folder_gets_the_layout_that_the_cli_reads(backend: FileBackend) -
     assert files.names(backend.layout.locks(DEV)) == []
 
 
-def test_create_exists_remove(backend: FileBackend) -> None:
+def test_create_exists_remove(backend: DiyBackend) -> None:
     assert not backend.exists(DEV)
     backend.create(DEV)
     assert backend.exists(DEV)
@@ -65,7 +66,7 @@ def test_create_exists_remove(backend: FileBackend) -> None:
     backend.create(DEV)  # the .bak that is left is not a stack
 
 
-def test_what_is_saved_is_loaded(backend: FileBackend) -> None:
+def test_what_is_saved_is_loaded(backend: DiyBackend) -> None:
     backend.create(DEV)
     path = save(backend, DEV, with_resource("a"), NoSecrets())
     assert backend.load(DEV, NoSecrets()) == replace(with_resource("a"), unknown_fields={"metadata": {}})
@@ -88,7 +89,7 @@ def test_the_cli_notes_about_a_file_do_not_outlive_it(tmp_path: Path, crypters: 
     assert not notes.exists()  # its checksum would be that of another content
 
 
-def test_what_contradicts_itself_is_refused(backend: FileBackend) -> None:
+def test_what_contradicts_itself_is_refused(backend: DiyBackend) -> None:
     backend.create(DEV)
     orphan = ResourceState("urn:pulumi:dev::project::t::o", "t", False, parent=STACK.urn)
     save(backend, DEV, Snapshot((orphan,)), NoSecrets())
@@ -122,7 +123,7 @@ def test_a_stack_with_resources_is_not_removed_without_force(tmp_path: Path) -> 
     assert backend.layout.checkpoint(ref).with_name("whole.json.bak").exists()
 
 
-def test_removing_backups_leaves_nothing(backend: FileBackend) -> None:
+def test_removing_backups_leaves_nothing(backend: DiyBackend) -> None:
     backend.create(DEV)
     save(backend, DEV, with_resource("a"), NoSecrets())
     backend.add_history(DEV, UPDATE)
@@ -130,7 +131,7 @@ def test_removing_backups_leaves_nothing(backend: FileBackend) -> None:
     assert [p for p in backend.layout.bookkeeping.rglob("*") if p.is_file()] == [backend.layout.meta]
 
 
-def test_an_operation_that_is_not_recovered_keeps_its_stack(backend: FileBackend) -> None:
+def test_an_operation_that_is_not_recovered_keeps_its_stack(backend: DiyBackend) -> None:
     backend.create(DEV)
     journal = backend.layout.journal(DEV)
     journal.parent.mkdir(parents=True)
@@ -172,7 +173,7 @@ def test_a_renamed_stack_is_whole_under_its_new_name(
     assert files.names(backend.layout.backups(new))[0].startswith("n-1.")
 
 
-def test_a_stack_is_not_renamed_onto_another(backend: FileBackend) -> None:
+def test_a_stack_is_not_renamed_onto_another(backend: DiyBackend) -> None:
     other = StackReference("project", "other")
     backend.create(DEV)
     backend.create(other)
@@ -212,7 +213,7 @@ def test_the_history_of_the_cli_is_read(tmp_path: Path) -> None:
     assert update.environment["exec.kind"] == "cli"
 
 
-def test_history_is_written_as_the_cli_writes_it(backend: FileBackend) -> None:
+def test_history_is_written_as_the_cli_writes_it(backend: DiyBackend) -> None:
     backend.create(DEV)
     save(backend, DEV, with_resource("a"), NoSecrets())
     for number in range(5):
@@ -230,7 +231,7 @@ def test_history_is_written_as_the_cli_writes_it(backend: FileBackend) -> None:
     assert len(files.names(backend.layout.backups(DEV))) == 5
 
 
-def test_damaged_history_and_tags_are_named(backend: FileBackend) -> None:
+def test_damaged_history_and_tags_are_named(backend: DiyBackend) -> None:
     backend.create(DEV)
     backend.add_history(DEV, UPDATE)
     (path,) = backend.layout.history(DEV).glob("*.history.json")
@@ -257,7 +258,7 @@ def test_tags(tmp_path: Path) -> None:
 def test_gzip_is_read_written_and_changed(tmp_path: Path) -> None:
     plain = recordings.copy_to(tmp_path)
     ref = recordings.reference("whole")
-    packed = FileBackend(tmp_path, StoreOptions.from_env({"PULUMI_DIY_BACKEND_GZIP": "true"}))
+    packed = DiyBackend(Folder(tmp_path), StoreOptions.from_env({"PULUMI_DIY_BACKEND_GZIP": "true"}))
     exported = plain.export(ref)
     packed.import_(ref, exported)
     path = plain.layout.checkpoint(ref)
@@ -280,7 +281,7 @@ def test_options_that_are_not_supported_are_refused_by_name(tmp_path: Path) -> N
     backend.layout.checkpoint(ref).write_bytes(b"\x28\xb5\x2f\xfd rest")
     with pytest.raises(NotSupportedError, match="zstd"):
         backend.read(ref)
-    retained = FileBackend(tmp_path, StoreOptions(retain_checkpoints=True, backups=False))
+    retained = DiyBackend(Folder(tmp_path), StoreOptions(retain_checkpoints=True, backups=False))
     save(retained, ref, Snapshot(), NoSecrets())
     retained.add_history(ref, UPDATE)
     assert len(list(retained.layout.checkpoint(ref).parent.glob("whole.json.[0-9]*"))) == 1
@@ -310,7 +311,7 @@ def test_a_truncated_file_is_refused_with_the_way_back(tmp_path: Path, cut: int)
     assert raw.resource_count == 7
 
 
-def test_damage_without_a_backup_says_so(backend: FileBackend) -> None:
+def test_damage_without_a_backup_says_so(backend: DiyBackend) -> None:
     backend.create(DEV)
     backend.layout.checkpoint(DEV).write_text("[]", encoding="utf-8")
     with pytest.raises(CheckpointDamaged, match=r"not a checkpoint(.|\n)*no usable backup"):
@@ -322,7 +323,7 @@ def test_a_legacy_or_newer_layout_is_refused(tmp_path: Path) -> None:
     (legacy / ".pulumi" / "stacks").mkdir(parents=True)
     shutil.copy(recordings.file_of("whole"), legacy / ".pulumi" / "stacks" / "old.json")
     with pytest.raises(EngineError, match=r"stacks: old(.|\n)*pulumi state upgrade"):
-        FileBackend(legacy)
+        DiyBackend(Folder(legacy))
     (tmp_path / ".pulumi").mkdir()
     meta = tmp_path / ".pulumi" / "meta.yaml"
     for text, message in (
@@ -332,9 +333,9 @@ def test_a_legacy_or_newer_layout_is_refused(tmp_path: Path) -> None:
     ):
         meta.write_text(text, encoding="utf-8")
         with pytest.raises(EngineError, match=message):
-            FileBackend(tmp_path)
+            DiyBackend(Folder(tmp_path))
     with pytest.raises(EngineError, match="unable to open state directory"):
-        FileBackend(tmp_path / "none")
+        DiyBackend(Folder(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
@@ -359,7 +360,7 @@ def test_file_urls(url: str, path: str) -> None:
 )
 def test_other_backends_are_refused_by_name(url: str) -> None:
     with pytest.raises(NotSupportedError) as caught:
-        FileBackend.from_url(url, Path("/"), Path("/"))
+        DiyBackend.from_url(url, Path("/"), Path("/"))
     assert url.partition("://")[0] in str(caught.value)
     assert "secret" not in str(caught.value)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.state import recordings
-from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.backend import DiyBackend
 from tidepool.engine.state.layout import StackReference
 from tidepool.engine.state.lock import Holder, StackLocked, is_gone
 
@@ -25,10 +25,11 @@ NOW = datetime.now(UTC)
 LOCKER = """
 import sys
 from pathlib import Path
-from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.backend import DiyBackend
+from tidepool.engine.state.folder import Folder
 from tidepool.engine.state.lock import StackLocked
 from tidepool.engine.state.layout import StackReference
-lock = FileBackend(Path(sys.argv[1])).lock(StackReference("project", "dev"))
+lock = DiyBackend(Folder(Path(sys.argv[1]))).lock(StackReference("project", "dev"))
 for line in sys.stdin:
     if line == "acquire\\n":
         try:
@@ -78,11 +79,11 @@ def lockers(tmp_path: Path) -> Iterator[list[Locker]]:
         locker.close()
 
 
-def locks_of(backend: FileBackend) -> list[Path]:
+def locks_of(backend: DiyBackend) -> list[Path]:
     return sorted(backend.layout.locks(DEV).glob("*.json"))
 
 
-def leave_lock(backend: FileBackend, **fields: object) -> Path:
+def leave_lock(backend: DiyBackend, **fields: object) -> Path:
     content = {
         "pid": 1,
         "username": "me",
@@ -95,7 +96,7 @@ def leave_lock(backend: FileBackend, **fields: object) -> Path:
     return path
 
 
-def test_a_lock_looks_as_the_cli_writes_it(backend: FileBackend) -> None:
+def test_a_lock_looks_as_the_cli_writes_it(backend: DiyBackend) -> None:
     with backend.lock(DEV) as lock:
         (path,) = locks_of(backend)
         assert path == lock.path
@@ -110,7 +111,7 @@ def test_a_lock_looks_as_the_cli_writes_it(backend: FileBackend) -> None:
     assert not lock.path.exists()
 
 
-def test_who_holds_it_is_told_in_the_words_that_the_automation_api_looks_for(backend: FileBackend) -> None:
+def test_who_holds_it_is_told_in_the_words_that_the_automation_api_looks_for(backend: DiyBackend) -> None:
     path = leave_lock(backend)
     with pytest.raises(StackLocked) as caught, backend.lock(DEV):
         pytest.fail("taken from its holder")
@@ -124,19 +125,19 @@ def test_who_holds_it_is_told_in_the_words_that_the_automation_api_looks_for(bac
         assert lock.warnings == ()
 
 
-def test_a_stack_is_locked_against_this_very_process(backend: FileBackend) -> None:
+def test_a_stack_is_locked_against_this_very_process(backend: DiyBackend) -> None:
     with backend.lock(DEV), pytest.raises(StackLocked, match=f"pid {os.getpid()}"):
         backend.create(DEV)
     backend.create(DEV)
 
 
-def test_a_damaged_lock_still_locks(backend: FileBackend) -> None:
+def test_a_damaged_lock_still_locks(backend: DiyBackend) -> None:
     leave_lock(backend).write_text("{", encoding="utf-8")
     with pytest.raises(StackLocked, match="its content is damaged"), backend.lock(DEV):
         pytest.fail("taken")
 
 
-def test_of_two_at_once_never_both_hold_it(backend: FileBackend, lockers: list[Locker]) -> None:
+def test_of_two_at_once_never_both_hold_it(backend: DiyBackend, lockers: list[Locker]) -> None:
     for _ in range(30):
         for locker in lockers:
             locker.tell("acquire")
@@ -160,7 +161,7 @@ def test_one_after_the_other_both_hold_it(lockers: list[Locker]) -> None:
 
 @pytest.mark.parametrize("reaped", [True, False])
 def test_the_lock_of_a_killed_process_is_taken_over_and_that_is_told(
-    backend: FileBackend, lockers: list[Locker], reaped: bool
+    backend: DiyBackend, lockers: list[Locker], reaped: bool
 ) -> None:
     killed = lockers[0].process
     lockers[0].tell("acquire")

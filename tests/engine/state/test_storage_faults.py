@@ -14,8 +14,9 @@ import pytest
 from tests.engine.state.recordings import save
 from tidepool.engine.resource import ResourceState, Snapshot
 from tidepool.engine.state import files
-from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.backend import DiyBackend
 from tidepool.engine.state.files import StorageError
+from tidepool.engine.state.folder import Folder
 from tidepool.engine.state.layout import StackReference
 from tidepool.engine.state.secrets import NoSecrets
 from tidepool.engine.state.store import UpdateInfo
@@ -32,7 +33,7 @@ def of_size(name: str, size: int) -> Snapshot:
     return Snapshot((STACK, ResourceState(urn, "my:index:C", False, inputs=inputs, parent=STACK.urn)))
 
 
-def name_in(backend: FileBackend) -> str:
+def name_in(backend: DiyBackend) -> str:
     snapshot = backend.load(DEV, NoSecrets())
     assert snapshot is not None
     return str(snapshot.resources[1].inputs["name"])
@@ -51,7 +52,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_leaves_the_old_state(small_disk: Path) -> None:
-    backend = FileBackend(small_disk)
+    backend = DiyBackend(Folder(small_disk))
     backend.create(DEV)
     path = save(backend, DEV, of_size("old", 300_000), NoSecrets())
     with pytest.raises(StorageError) as caught:
@@ -66,7 +67,7 @@ def test_a_full_disk_leaves_the_old_state(small_disk: Path) -> None:
 
 
 def test_a_disk_too_full_for_a_copy_leaves_the_old_state(small_disk: Path) -> None:
-    backend = FileBackend(small_disk)
+    backend = DiyBackend(Folder(small_disk))
     backend.create(DEV)
     save(backend, DEV, of_size("old", 600_000), NoSecrets())
     with pytest.raises(StorageError, match="No space left"):
@@ -105,7 +106,7 @@ def test_a_write_that_takes_only_a_part_is_finished(tmp_path: Path, monkeypatch:
 CALLS = ("open", "write", "fsync", "fchmod", "close", "rename", "replace", "unlink")
 
 
-def save_killed_at(backend: FileBackend, call: int) -> int:
+def save_killed_at(backend: DiyBackend, call: int) -> int:
     """Save "new" in a process that kills itself at its Nth system call; gives how the process ended."""
     child = os.fork()
     if child == 0:
@@ -136,7 +137,7 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_state(tmp_path: Path) ->
     for call in range(60):
         root = tmp_path / str(call)
         root.mkdir()
-        backend = FileBackend(root)
+        backend = DiyBackend(Folder(root))
         backend.create(DEV)
         save(backend, DEV, of_size("old", 1000), NoSecrets())
         ended = save_killed_at(backend, call)
@@ -157,7 +158,7 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_state(tmp_path: Path) ->
 
 
 def test_the_backup_is_the_state_before(tmp_path: Path) -> None:
-    backend = FileBackend(tmp_path)
+    backend = DiyBackend(Folder(tmp_path))
     backend.create(DEV)
     save(backend, DEV, of_size("a", 1), NoSecrets())
     path = save(backend, DEV, of_size("b", 1), NoSecrets())

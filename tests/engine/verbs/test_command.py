@@ -15,7 +15,7 @@ import pytest
 from tests.engine.verbs.worlds import Folder, make_folder
 from tidepool.engine.command import main
 from tidepool.engine.request import World
-from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.backend import DiyBackend
 from tidepool.engine.state.layout import StackReference
 from tidepool.engine.state.store import UpdateInfo
 from tidepool.engine.verbs import about
@@ -210,7 +210,7 @@ def test_key_service_is_refused_by_name(stack: Folder) -> None:
 
 def test_config_of_the_last_update_comes_back(stack: Folder) -> None:
     stack.ok("config", "set", "a", "old")
-    backend = FileBackend.from_url(stack.env["PULUMI_BACKEND_URL"], stack.path, stack.project)
+    backend = DiyBackend.from_url(stack.env["PULUMI_BACKEND_URL"], stack.path, stack.project)
     ref = StackReference("shop", "dev")
     update = UpdateInfo("update", 1, 2, "succeeded", config={"shop:a": "old", "shop:s": {"secure": "v1:x:y"}})
     backend.add_history(ref, update)
@@ -225,7 +225,7 @@ def test_config_of_the_last_update_comes_back(stack: Folder) -> None:
 
 
 def test_cancel_takes_the_locks_away(stack: Folder) -> None:
-    backend = FileBackend.from_url(stack.env["PULUMI_BACKEND_URL"], stack.path, stack.project)
+    backend = DiyBackend.from_url(stack.env["PULUMI_BACKEND_URL"], stack.path, stack.project)
     lock = backend.lock(StackReference("shop", "dev"))
     lock.acquire()
     assert "the stack is currently locked by" in stack.run("stack", "rm", "--yes").stderr

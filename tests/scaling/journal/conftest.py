@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.scaling.journal.postgres import Postgres, missing
+from tests.postgres import Postgres, missing
 from tidepool.scaling.journal.database import Database
 from tidepool.scaling.journal.journal import SqlJournal
 from tidepool.scaling.journal.postgres import PostgresDatabase, schema_name

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import OperationType, PendingOperation, ResourceState, Snapshot
-from tidepool.engine.state.journal import Begin, Encode, End, Fold, JournalFile, Record, encode_record
+from tidepool.engine.state.journal import Begin, Encode, End, Fold, Journal, Record, encode_record
 
 
 class Entry:
@@ -126,11 +126,11 @@ class Graph:
 class Durable:
     """Makes records durable for many steps at once.
 
-    While one ``fsync`` runs, the records of other steps gather; the next one takes them all. So the cost
+    While one write runs, the records of other steps gather; the next one takes them all. So the cost
     of durability is shared by the steps that run at the same time.
     """
 
-    def __init__(self, journal: JournalFile, encode: Encode) -> None:
+    def __init__(self, journal: Journal, encode: Encode) -> None:
         self._journal = journal
         self._encode = encode
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
@@ -142,7 +142,7 @@ class Durable:
         self._journal.append(encode_record(record, self._encode))
 
     async def write(self, record: Record) -> None:
-        """Return when ``record``, and all before it, are on disk."""
+        """Return when ``record``, and all before it, are durable."""
         self.note(record)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(done)
@@ -151,7 +151,7 @@ class Durable:
         await done
 
     async def flush(self) -> None:
-        """Return when all that was noted is on disk."""
+        """Return when all that was noted is durable."""
         if self._writer is not None:
             await self._writer
         text = self._journal.take()

@@ -1,7 +1,7 @@
-"""The file backend: stacks, their state, locks, tags and history in a folder that the Pulumi CLI shares.
+"""A DIY backend, as Pulumi calls it: stacks, their state, locks, tags and history in a bucket that the Pulumi CLI shares.
 
 The only part of the engine that writes there, but for the journal. Where a method changes a stack and says
-nothing else, the caller holds the stack's lock (:meth:`FileBackend.lock`).
+nothing else, the caller holds the stack's lock (:meth:`DiyBackend.lock`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tidepool.engine import json_text
 from tidepool.engine.errors import EngineError, NoSuchStack
 from tidepool.engine.resource import MalformedCheckpoint, SecretsProvider, Snapshot
 from tidepool.engine.state import files
+from tidepool.engine.state.bucket import Bucket, Log, open_bucket
 from tidepool.engine.state.checkpoint import (
     SCHEMA_VERSION,
     Crypter,
@@ -32,7 +33,6 @@ from tidepool.engine.state.layout import (
     InvalidName,
     Layout,
     StackReference,
-    root_of,
     verify_name,
     verify_version,
     write_version,
@@ -81,51 +81,43 @@ class StackSummary:
     resource_count: int | None
 
 
-class FileBackend:
-    """State in the folder ``root``; see :mod:`tidepool.engine.state.layout` for what lies where."""
+class DiyBackend:
+    """State in ``bucket``; see :mod:`tidepool.engine.state.layout` for what lies where."""
 
     def __init__(
         self,
-        root: Path,
+        bucket: Bucket,
         options: StoreOptions | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Open the folder; nothing is written yet. ``now`` gives the time, with its zone.
+        """Open it; nothing is written yet. ``now`` gives the time, with its zone.
 
         Raises:
-            EngineError: when there is no such folder, or its layout is not version 1.
+            EngineError: when its layout is not version 1.
         """
-        self.layout = Layout(root)
+        self.bucket = bucket
+        self.layout = Layout(bucket.root)
         self.options = options or StoreOptions()
         self._now = now
-        self._store = CheckpointStore(self.layout, self.options)
-        if not root.is_dir():
-            raise EngineError(
-                f'unable to open state directory "file://{root}": no such folder; make it with: mkdir -p {root}'
-            )
-        self._has_meta = verify_version(self.layout)
+        self._store = CheckpointStore(bucket, self.layout, self.options)
+        self._has_meta = verify_version(bucket, self.layout)
 
     @classmethod
-    def from_url(cls, url: str, home: Path, cwd: Path, env: Mapping[str, str] | None = None) -> FileBackend:
-        """The backend that a URL names; ``env`` gives the ``PULUMI_DIY_BACKEND_*`` options.
+    def from_url(cls, url: str, home: Path, cwd: Path, env: Mapping[str, str] | None = None) -> DiyBackend:
+        """The backend that a URL names; ``env`` gives the ``PULUMI_DIY_BACKEND_*`` options, and the way to credentials.
 
-        Raises:
-            NotSupportedError: when it is not a ``file://`` URL.
-            EngineError: as the constructor.
+        Errors as :func:`open_bucket` and the constructor.
         """
-        return cls(root_of(url, home, cwd), StoreOptions.from_env(env or {}))
+        return cls(open_bucket(url, home, cwd, env or {}), StoreOptions.from_env(env or {}))
 
     # -- stacks ---------------------------------------------------------------------------------------
 
     def references(self, project: str | None = None) -> list[StackReference]:
         """All stacks, or those of one project, by name; their files are not read."""
-        try:
-            projects = [project] if project else [p.name for p in self.layout.stacks.iterdir() if p.is_dir()]
-        except FileNotFoundError:
-            return []
+        projects = [project] if project else self.bucket.folders(self.layout.stacks)
         found: set[StackReference] = set()
         for folder in projects:
-            for name in files.names(self.layout.stacks / folder):
+            for name in self.bucket.names(self.layout.stacks / folder):
                 stem = name.removesuffix(files.GZIP).removesuffix(files.ZSTD)
                 if stem.endswith(".json") and _is_name(folder) and _is_name(stem.removesuffix(".json")):
                     found.add(StackReference(folder, stem.removesuffix(".json")))
@@ -193,15 +185,15 @@ class FileBackend:
             if not force:
                 self._verify_recovered(ref, "removed")
             self._empty(self.layout.history(ref))
-            files.remove(self.layout.tags(ref))
-            files.remove(self.layout.journal(ref))
+            self.bucket.remove(self.layout.tags(ref))
+            self.journal(ref).clear()
             backup = path.with_name(path.name + ".bak")
             if remove_backups:
-                files.remove(backup)
+                self.bucket.remove(backup)
                 self._empty(self.layout.backups(ref))
-                files.remove(path)
+                self.bucket.remove(path)
             else:
-                files.move(path, backup)
+                self.bucket.move(path, backup)
 
     def rename(self, ref: StackReference, new_ref: StackReference) -> None:
         """Rename a stack: its file and the URNs in it, its history, backups and tags; under both locks.
@@ -225,12 +217,13 @@ class FileBackend:
             # From here on the new stack is whole; the old one goes last, so that a crash loses nothing.
             self._move_dated(self.layout.history(ref), self.layout.history(new_ref), ref, new_ref, "-")
             self._move_dated(self.layout.backups(ref), self.layout.backups(new_ref), ref, new_ref, ".")
-            if self.layout.tags(ref).exists():
-                files.move(self.layout.tags(ref), self.layout.tags(new_ref))
-            files.remove(self.layout.journal(ref))
+            tags = self.layout.tags(ref)
+            if self.bucket.copy(tags, self.layout.tags(new_ref)):
+                self.bucket.remove(tags)
+            self.journal(ref).clear()
             old = self._store.find(ref)
             if old is not None:
-                files.move(old, old.with_name(old.name + ".bak"))
+                self.bucket.move(old, old.with_name(old.name + ".bak"))
 
     # -- state ----------------------------------------------------------------------------------------
 
@@ -263,11 +256,13 @@ class FileBackend:
         except IntegrityError as error:
             raise IntegrityError(
                 f"snapshot integrity failure; refusing to use it: {error}\nIn the state of stack '{ref.name}', "
-                f"{raw.path}. Repair it with `pulumi state repair` of the Pulumi CLI, or go back to a backup.\n"
+                f"{raw.place}. Repair it with `pulumi state repair` of the Pulumi CLI, or go back to a backup.\n"
                 + self._store.way_back(ref, decoded)
             ) from error
         except MalformedCheckpoint as error:
-            raise MalformedCheckpoint(f"{raw.path}: {error}\n{self._store.way_back(ref, decoded)}") from error
+            raise MalformedCheckpoint(
+                f"{raw.place}: {error}\n{self._store.way_back(ref, decoded)}"
+            ) from error
 
     def encode(self, ref: StackReference, snapshot: Snapshot, crypter: Crypter) -> bytes:
         """Return the content of the stack's file for ``snapshot``."""
@@ -283,16 +278,16 @@ class FileBackend:
         self._ensure_meta()
         return self._store.write_content(ref, content)
 
-    def set_aside(self, ref: StackReference, content: bytes) -> Path:
-        """Save what :meth:`encode` gave beside the journals, where it is nobody's state; returns the file's path."""
+    def set_aside(self, ref: StackReference, content: bytes) -> str:
+        """Save what :meth:`encode` gave beside the journals, where it is nobody's state; returns the place, for people."""
         path = self.layout.journal(ref).with_name(f"{ref.name}.{time.time_ns()}.json")
-        files.write(path, content)
-        return path
+        self.bucket.write(path, content)
+        return self.bucket.place(path)
 
     def content(self, ref: StackReference) -> bytes | None:
         """Return the content of the stack's file, as :meth:`encode` gave it; None where there is none."""
         path = self._store.find(ref)
-        return None if path is None else files.read(path)
+        return None if path is None else self.bucket.read(path)
 
     def export(self, ref: StackReference) -> dict[str, Any]:
         """The untyped deployment; "deployment" is None where nothing was ever deployed. Errors as :meth:`read`."""
@@ -324,6 +319,17 @@ class FileBackend:
                 self._verify_recovered(ref, "edited")
             self._store.write(ref, wrap_checkpoint(ref.qualified, document))
 
+    def journal(self, ref: StackReference) -> Log:
+        """The journal of the operation that is, or was, under way."""
+        return self.bucket.log(self.layout.journal(ref))
+
+    def backup(self, place: str) -> bytes | None:
+        """The content of a copy of a stack's file, where ``place`` is what a message called it; None for other places."""
+        root = self.bucket.place(self.bucket.root).rstrip("/") + "/"
+        return (
+            self.bucket.read(self.bucket.root / place.removeprefix(root)) if place.startswith(root) else None
+        )
+
     # -- locks ----------------------------------------------------------------------------------------
 
     def lock(self, ref: StackReference) -> StackLock:
@@ -331,7 +337,7 @@ class FileBackend:
 
         After it was taken, its ``warnings`` tell of locks of dead processes that it took over.
         """
-        return StackLock(self.layout.locks(ref), self._now)
+        return StackLock(self.bucket, self.layout.locks(ref), self._now)
 
     def break_locks(self, ref: StackReference) -> int:
         """Delete all locks of the stack, whoever holds them; returns how many. This is ``cancel``."""
@@ -346,12 +352,12 @@ class FileBackend:
             EngineError: when a file of the page is damaged, naming it.
         """
         folder = self.layout.history(ref)
-        found = [name for name in files.names(folder) if name.endswith(_HISTORY_SUFFIXES)]
+        found = [name for name in self.bucket.names(folder) if name.endswith(_HISTORY_SUFFIXES)]
         found.reverse()  # names end in the time, so this is the order of time
         if page_size > 0:
             start = (max(page, 1) - 1) * page_size
             found = found[start : start + page_size]
-        return [read_update(folder / name) for name in found]
+        return [read_update(self.bucket, folder / name) for name in found]
 
     def add_history(self, ref: StackReference, update: UpdateInfo) -> None:
         """Note an update that ended, with a copy of the state after it, and keep a backup of the state."""
@@ -359,14 +365,14 @@ class FileBackend:
         prefix = f"{ref.name}-{time.time_ns()}"
         folder = self.layout.history(ref)
         content = json_text.dumps(encode_update(update)).encode("utf-8")
-        files.write(folder / f"{prefix}.history{extension}", content, durable=False)
+        self.bucket.write(folder / f"{prefix}.history{extension}", content, durable=False)
         state = self._store.find(ref)
         if state is None:
             return
         form = state.name.removeprefix(ref.name)
-        files.copy(state, folder / f"{prefix}.checkpoint{form}")
+        self.bucket.copy(state, folder / f"{prefix}.checkpoint{form}")
         if self.options.backups:
-            files.copy(state, self.layout.backups(ref) / f"{ref.name}.{time.time_ns()}{form}")
+            self.bucket.copy(state, self.layout.backups(ref) / f"{ref.name}.{time.time_ns()}{form}")
 
     def tags(self, ref: StackReference) -> dict[str, str]:
         """The stack's tags, by name.
@@ -374,10 +380,10 @@ class FileBackend:
         Raises:
             EngineError: when their file is damaged or of another version.
         """
-        return read_tags(self.layout.tags(ref))
+        return read_tags(self.bucket, self.layout.tags(ref))
 
     def set_tag(self, ref: StackReference, name: str, value: str) -> None:
-        write_tags(self.layout.tags(ref), self.tags(ref) | {name: value})
+        write_tags(self.bucket, self.layout.tags(ref), self.tags(ref) | {name: value})
 
     def remove_tag(self, ref: StackReference, name: str) -> bool:
         """Remove one tag of the stack; returns whether it was there."""
@@ -385,12 +391,12 @@ class FileBackend:
         if name not in tags:
             return False
         del tags[name]
-        write_tags(self.layout.tags(ref), tags)
+        write_tags(self.bucket, self.layout.tags(ref), tags)
         return True
 
     def _ensure_meta(self) -> None:
         if not self._has_meta:
-            write_version(self.layout)
+            write_version(self.bucket, self.layout)
             self._has_meta = True
 
     def _has_resources(self, ref: StackReference) -> bool:
@@ -399,25 +405,28 @@ class FileBackend:
         return len(resources) > 1 or any(r.get("type") != "pulumi:pulumi:Stack" for r in resources)
 
     def _verify_recovered(self, ref: StackReference, change: str) -> None:
-        journal = self.layout.journal(ref)
-        if journal.exists() and journal.stat().st_size:
+        journal = self.journal(ref)
+        if journal.read():
             raise EngineError(
                 f"stack '{ref.name}' cannot be {change}: its last operation was cut off, and its journal "
-                f"{journal} is not recovered yet. Run `refresh` or `up` on it first"
+                f"{journal.place} is not recovered yet. Run `refresh` or `up` on it first"
             )
 
     def _empty(self, folder: Path) -> int:
-        return sum(files.remove(folder / name) for name in files.names(folder))
+        found = self.bucket.names(folder)
+        for name in found:
+            self.bucket.remove(folder / name)
+        return len(found)
 
     def _move_dated(
         self, source: Path, target: Path, old: StackReference, new: StackReference, separator: str
     ) -> None:
         """Move files named STACK<separator>NUMBER...; others are left where they are."""
         pattern = re.compile(re.escape(old.name + separator) + r"(?=\d+\.)")
-        for name in files.names(source):
+        for name in self.bucket.names(source):
             match = pattern.match(name)
             if match:
-                files.move(source / name, target / f"{new.name}{separator}{name[match.end() :]}")
+                self.bucket.move(source / name, target / f"{new.name}{separator}{name[match.end() :]}")
 
 
 def _is_name(text: str) -> bool:

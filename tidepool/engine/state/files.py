@@ -41,14 +41,24 @@ def read(path: Path) -> bytes:
         raise
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
+    return unpacked(content, str(path))
+
+
+def unpacked(content: bytes, place: str) -> bytes:
+    """Return what was stored at ``place`` without its compression; errors as :func:`read`."""
     if content.startswith(_GZIP_MAGIC):
         try:
             return gzip.decompress(content)
         except (OSError, EOFError) as error:
-            raise StorageError(f"cannot read {path}: damaged gzip file: {error}") from error
+            raise StorageError(f"cannot read {place}: damaged gzip file: {error}") from error
     if content.startswith(_ZSTD_MAGIC):
-        raise NotSupportedError(f"a state file compressed with zstd ({path})")
+        raise NotSupportedError(f"a state file compressed with zstd ({place})")
     return content
+
+
+def packed(content: bytes, name: str) -> bytes:
+    """Return what is stored under ``name``: compressed where that ends in .gz."""
+    return gzip.compress(content, compresslevel=6, mtime=0) if name.endswith(GZIP) else content
 
 
 def write(path: Path, content: bytes, *, durable: bool = True, mode: int = _PRIVATE) -> None:
@@ -61,8 +71,7 @@ def write(path: Path, content: bytes, *, durable: bool = True, mode: int = _PRIV
     Raises:
         StorageError: when it cannot be written; ``path`` is then as it was before.
     """
-    if path.name.endswith(GZIP):
-        content = gzip.compress(content, compresslevel=6, mtime=0)
+    content = packed(content, path.name)
     try:
         with _replacing(path) as temporary:
             _write_new(temporary, content, _permissions(path, mode), durable)
@@ -74,6 +83,28 @@ def write(path: Path, content: bytes, *, durable: bool = True, mode: int = _PRIV
             f"cannot write {path}: {error.strerror}. The file is as it was before; free the space or fix "
             "the permissions and run the command again"
         ) from error
+
+
+def write_new(path: Path, content: bytes) -> bool:
+    """Make ``path``, private to its user, durable and whole, where there is none; returns whether it was made.
+
+    Raises:
+        StorageError: when it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            _write_new(temporary, content, _PRIVATE, durable=True)
+            os.link(temporary, path)
+            sync_folder(path.parent)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}") from error
+    return True
 
 
 def copy(path: Path, copy: Path) -> bool:

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import PendingOperation, ResourceState, Snapshot
-from tidepool.engine.state import files
+from tidepool.engine.state.bucket import Log
+from tidepool.engine.state.files import StorageError
 from tidepool.engine.state.references import normalize_urn_references, ordered, repaired
 
 FORMAT = 1
@@ -150,29 +149,22 @@ def decode_record(fields: Mapping[str, Any], decode: Decode) -> Record:
     )
 
 
-class JournalFile:
-    """The journal on disk: one JSON object a line.
+class Journal:
+    """The journal of an operation, in ``log``: one JSON object a line.
 
     The first line names the checkpoint that the records build on, by digest. :meth:`append` and
     :meth:`take` belong to one thread; what ``take`` gave may be handed to :meth:`write` on another, one
     call at a time.
     """
 
-    def __init__(self, path: Path, base_digest: str, operation: str) -> None:
+    def __init__(self, log: Log, base_digest: str, operation: str) -> None:
         """Begin a journal; raises EngineError where it cannot be written."""
-        self.path = path
+        self._log = log
         #: Whether it holds anything but its first line.
         self.is_empty = True
         self._lines: list[bytes] = []
-        self._length = 0
         self._unwritten = b""
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        except OSError as error:
-            raise _unwritable(path, error) from error
         self.write(_line({"journal": FORMAT, "base": base_digest, "operation": operation}))
-        files.sync_folder(path.parent)
 
     def append(self, fields: Mapping[str, Any]) -> None:
         """Remember one record for the next write."""
@@ -185,23 +177,20 @@ class JournalFile:
         return b"".join(lines)
 
     def write(self, text: bytes) -> None:
-        """Write ``text`` and wait until it is on disk.
+        """Write ``text`` and wait until it is durable.
 
-        Raises EngineError where it cannot; the file then ends with the last whole record, and the text is
-        tried again with the next.
+        Raises EngineError where it cannot; the text is tried again with the next.
         """
         text = self._unwritten + text
         try:
-            view = memoryview(text)
-            while view:
-                view = view[os.write(self._fd, view) :]
-            os.fdatasync(self._fd)
-        except OSError as error:
+            self._log.write(text)
+        except StorageError as error:
             self._unwritten = text
-            os.ftruncate(self._fd, self._length)
-            raise _unwritable(self.path, error) from error
+            raise EngineError(
+                f"{error}. No step is begun without it; "
+                "make room or repair the folder, and run the operation again: it goes on from the steps recorded so far."
+            ) from error
         self._unwritten = b""
-        self._length += len(text)
 
     def commit(self, digest: str) -> None:
         """Say that all records are in the checkpoint with this digest, which is about to be saved."""
@@ -209,30 +198,17 @@ class JournalFile:
         self.write(self.take())
 
     def remove(self) -> None:
-        """Close and delete the journal: its records are in the checkpoint, or there are none."""
-        own = os.fstat(self._fd)
-        os.close(self._fd)
-        # Where the lock was broken, the file may be that of another operation by now.
-        if self.path.exists() and os.path.samestat(own, self.path.stat()):
-            self.path.unlink(missing_ok=True)
+        """Delete the journal: its records are in the checkpoint, or there are none."""
+        self._log.remove()
 
     def close(self) -> None:
         """Close the journal and leave it where it is."""
-        os.close(self._fd)
+        self._log.close()
 
 
-def commit_left(path: Path, digest: str) -> None:
-    """As :meth:`JournalFile.commit`, for a journal that an operation left behind."""
-    try:
-        with path.open("rb+") as file:
-            # A last line that was cut off would swallow what follows it.
-            file.seek(file.read().rfind(b"\n") + 1)
-            file.truncate()
-            file.write(_line({"commit": digest}))
-            file.flush()
-            os.fdatasync(file.fileno())
-    except OSError as error:
-        raise _unwritable(path, error) from error
+def commit_left(log: Log, digest: str) -> None:
+    """As :meth:`Journal.commit`, for a journal that an operation left behind."""
+    log.amend(_line({"commit": digest}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,23 +221,19 @@ class Interrupted:
     commit_digest: str | None
 
 
-def read(path: Path, decode: Decode) -> Interrupted | None:
-    """The journal at ``path``, or None where there is none.
+def read(log: Log, decode: Decode) -> Interrupted | None:
+    """The journal in ``log``, or None where there is none.
 
     A last line that is cut off was never reported to anybody: it is left out. Raises EngineError where a
     line before the last is damaged.
     """
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return None
-    whole = lines[:-1]
+    whole = (log.read() or b"").split(b"\n")[:-1]
     if not whole:
         return None  # not even the header was finished: nothing had begun
     try:
         header = json.loads(whole[0])
         if header["journal"] != FORMAT:
-            raise EngineError(f"the journal {path} was written by another version of this engine")
+            raise EngineError(f"the journal {log.place} was written by another version of this engine")
         records: list[Record] = []
         commit = None
         for line in whole[1:]:
@@ -272,7 +244,7 @@ def read(path: Path, decode: Decode) -> Interrupted | None:
                 records.append(decode_record(fields, decode))
     except (ValueError, KeyError, TypeError) as error:
         raise EngineError(
-            f"the journal {path} of an interrupted operation is damaged: {error}. "
+            f"the journal {log.place} of an interrupted operation is damaged: {error}. "
             "It tells what that operation made. Move it away and run a refresh to go on without it."
         ) from error
     return Interrupted(header["base"], header["operation"], tuple(records), commit)
@@ -288,13 +260,6 @@ def fold(base: Snapshot, records: Iterable[Record]) -> Snapshot:
 
 def _line(fields: Mapping[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
-
-
-def _unwritable(path: Path, error: OSError) -> EngineError:
-    return EngineError(
-        f"cannot write the journal {path}: {error.strerror}. No step is begun without it; "
-        "make room or repair the folder, and run the operation again: it goes on from the steps recorded so far."
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +281,9 @@ class Recovered:
 
 
 def recover(
-    path: Path, checkpoint: bytes | None, load: Callable[[], Snapshot], decode: Decode
+    log: Log, checkpoint: bytes | None, load: Callable[[], Snapshot], decode: Decode
 ) -> Recovered | None:
-    """Make the journal at ``path`` part of the stack; None where there is nothing to recover.
+    """Make the journal in ``log`` part of the stack; None where there is nothing to recover.
 
     ``checkpoint`` is what the stack's file holds, and ``load`` reads it. Changes nothing: without the stack's
     lock, the journal may be that of an operation that is under way.
@@ -326,7 +291,7 @@ def recover(
     Raises:
         EngineError: where the checkpoint was changed by somebody else since.
     """
-    interrupted = read(path, decode)
+    interrupted = read(log, decode)
     if interrupted is None or not interrupted.records:
         return None
     current = digest(checkpoint)
@@ -336,7 +301,7 @@ def recover(
         made = len(interrupted.records)
         raise EngineError(
             f"the last {interrupted.operation} of this stack was cut off, and its state was changed by "
-            f"something else since. The {made} records of what it did are in {path} and are not part of "
+            f"something else since. The {made} records of what it did are in {log.place} and are not part of "
             f"the state. Look through them, make the state right (`stack export`, `stack import`), and move "
             "the journal away to go on"
         )

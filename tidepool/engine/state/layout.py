@@ -1,6 +1,6 @@
-"""Paths of the file backend, names of stacks and backends, and which of them Pulumi's home says is chosen.
+"""Keys of Pulumi's DIY backends, names of stacks and backends, and which of them Pulumi's home says is chosen.
 
-The layout is version 1 of Pulumi's file backend (``pkg/backend/diy/store.go``), below the root folder::
+The layout is version 1 of Pulumi's DIY backends (``pkg/backend/diy/store.go``), below the bucket's root::
 
     .pulumi/meta.yaml                                   version: 1
     .pulumi/stacks/PROJECT/STACK.json[.gz]              the checkpoint, and .bak beside it
@@ -23,15 +23,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
 
-from tidepool.engine.errors import EngineError, NotSupportedError
+from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.state import files
+from tidepool.engine.state.bucket import Bucket
 
 ORGANIZATION: Final = "organization"
 DEFAULT_URL: Final = "file://~"
-_FILE_SCHEME: Final = "file://"
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _NAME_LIMIT: Final = 100
 
@@ -111,7 +110,7 @@ def verify_name(kind: str, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The paths below the backend's root folder."""
+    """The keys below a bucket's root: of a folder, the paths of its files."""
 
     root: Path
 
@@ -178,88 +177,52 @@ def backend_url(env: Mapping[str, str], project_backend_url: str | None = None) 
     return current if isinstance(current, str) and current else DEFAULT_URL
 
 
-def root_of(url: str, home: Path, cwd: Path) -> Path:
-    """The folder that a ``file://`` URL names: absolute, relative to ``cwd``, or ``~`` for ``home``.
-
-    Raises:
-        NotSupportedError: for every other kind of backend, by name.
-    """
-    if not url.startswith(_FILE_SCHEME):
-        raise NotSupportedError(
-            f"the backend {_without_credentials(url)} (only file:// backends are supported)"
-        )
-    # Options such as ?no_tmp_dir=true tell the CLI how to write; they are not part of the path.
-    path = unquote(url.removeprefix(_FILE_SCHEME).split("?", 1)[0])
-    if path == "~":
-        return home
-    if path.startswith("~"):
-        return home / path[2:]
-    return Path(_normal(cwd / path))
-
-
-def _normal(path: Path) -> str:
-    # As Go's filepath.Abs: ".." is taken away in the text, links are not followed.
-    parts: list[str] = []
-    for part in path.parts[1:]:
-        if part == "..":
-            del parts[-1:]
-        else:
-            parts.append(part)
-    return path.anchor + "/".join(parts)
-
-
-def _without_credentials(url: str) -> str:
-    url = url.split("?", 1)[0]
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else url
-
-
 _VERSION: Final = 1
 
 
-def verify_version(layout: Layout) -> bool:
-    """Check that stacks lie in folders of their projects; returns whether the folder says so itself.
+def verify_version(bucket: Bucket, layout: Layout) -> bool:
+    """Check that stacks lie in folders of their projects; returns whether the bucket says so itself.
 
     Raises:
         EngineError: when the layout is older or newer, with the command that upgrades it.
     """
-    version = _read_version(layout)
+    version = _read_version(bucket, layout)
     if version is not None and version > _VERSION:
         raise EngineError(
             f"state store unsupported: 'meta.yaml' version ({version}) is not supported by this engine, "
-            f"which reads version {_VERSION} ({layout.meta}). Use the Pulumi CLI that wrote it"
+            f"which reads version {_VERSION} ({bucket.place(layout.meta)}). Use the Pulumi CLI that wrote it"
         )
-    legacy = legacy_stacks(layout) if not version else []
+    legacy = legacy_stacks(bucket, layout) if not version else []
     if version == 0 or legacy:
         raise EngineError(
-            f"the state in {layout.bookkeeping} has the legacy layout without projects (stacks: "
+            f"the state in {bucket.place(layout.bookkeeping)} has the legacy layout without projects (stacks: "
             f"{', '.join(legacy) or 'none'}), which is not supported. Upgrade it with the Pulumi CLI: "
             "pulumi state upgrade"
         )
     return version is not None
 
 
-def write_version(layout: Layout) -> None:
-    """Note in the folder which layout it has."""
-    files.write(layout.meta, f"version: {_VERSION}\n".encode(), mode=0o644)
+def write_version(bucket: Bucket, layout: Layout) -> None:
+    """Note in the bucket which layout it has."""
+    bucket.write(layout.meta, f"version: {_VERSION}\n".encode(), mode=0o644)
 
 
-def legacy_stacks(layout: Layout) -> list[str]:
+def legacy_stacks(bucket: Bucket, layout: Layout) -> list[str]:
     """The names of stacks in the layout from before projects, which the CLI warns of and nobody reads."""
-    found = [name.removesuffix(files.GZIP).removesuffix(files.ZSTD) for name in files.names(layout.stacks)]
+    found = [name.removesuffix(files.GZIP).removesuffix(files.ZSTD) for name in bucket.names(layout.stacks)]
     return [name.removesuffix(".json") for name in found if name.endswith(".json")]
 
 
-def _read_version(layout: Layout) -> int | None:
+def _read_version(bucket: Bucket, layout: Layout) -> int | None:
     try:
-        text = files.read(layout.meta).decode("utf-8", "replace")
+        text = bucket.read(layout.meta).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     # One key: not worth the import of a YAML parser, which costs more than reading the state.
     match = re.search(r"^[\"']?version[\"']?\s*:\s*(\d+)\s*(#.*)?$", text, re.MULTILINE)
     if match is None:
         raise EngineError(
-            f'corrupt store: missing version in "{layout.meta}". Write "version: 1" into it, if the '
+            f'corrupt store: missing version in "{bucket.place(layout.meta)}". Write "version: 1" into it, if the '
             "stacks lie in folders of their projects"
         )
     return int(match[1])

@@ -1,7 +1,8 @@
-"""One operation at a time on a stack: lock files, as Pulumi's file backend writes them.
+"""One operation at a time on a stack: lock files, as Pulumi's DIY backends write them.
 
 Source: ``pkg/backend/diy/lock.go``. Whoever wants a stack writes a file of its own and then looks for
-others: where two do so at once, both see each other, and both give up. A lock whose process is gone stops
+others: where two do so at once, both see each other, and both give up. Never do both hold it, in any bucket in which a
+list that begins after a write has been answered has it, which S3 promises, and PostgreSQL, and a file system. A lock whose process is gone stops
 the CLI until somebody runs ``pulumi cancel``; here it is taken over when it is certain that the process
 is gone, so that what was killed can go on by itself.
 """
@@ -21,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from tidepool.engine.errors import EngineError
-from tidepool.engine.state import files
+from tidepool.engine.state.bucket import Bucket
+from tidepool.engine.state.files import StorageError
 
 #: Clocks of kernel and user space may differ by this much when a process' start is compared with a lock.
 _CLOCK_SLACK_S = 2.0
@@ -70,11 +72,14 @@ class Holder:
         return f"{self.username}@{self.hostname} (pid {self.pid}) at {time}"
 
 
-def is_gone(holder: Holder, here: Holder) -> bool:
+def is_gone(holder: Holder, here: Holder, *, shared: bool = False) -> bool:
     """Return whether the process of ``holder`` has certainly ended, as far as ``here`` can tell.
 
-    False wherever it cannot be told: another host, or another container's process ids.
+    False wherever it cannot be told: another host, or another container's process ids. Where machines ``shared`` the
+    place, two of one image may have the same name and id: then only the same start of one is the same machine.
     """
+    if shared and (not holder.boot or holder.boot != here.boot):
+        return False
     if holder.hostname != here.hostname or holder.pid <= 0:
         return False
     if holder.machine and here.machine and holder.machine != here.machine:
@@ -97,8 +102,9 @@ def is_gone(holder: Holder, here: Holder) -> bool:
 class StackLock:
     """A lock on one stack; a context manager. ``warnings`` says which locks were taken over."""
 
-    def __init__(self, folder: Path, now: Callable[[], datetime]) -> None:
+    def __init__(self, bucket: Bucket, folder: Path, now: Callable[[], datetime]) -> None:
         """``folder`` is the stack's folder of locks."""
+        self._bucket = bucket
         self._folder = folder
         self._now = now
         self.path = folder / f"{uuid.uuid4()}.json"
@@ -114,52 +120,65 @@ class StackLock:
         here = Holder.this_process(self._now())
         self.warnings = tuple(self._clear_the_way(here))
         # Readable for all: whoever comes next is to be told who is at work.
-        files.write(self.path, _encode(here), durable=False, mode=0o644)
         try:
+            self._bucket.write(self.path, _encode(here), durable=False, mode=0o644)
             # Somebody may have come between the look and the write: then both of us see the other.
             self._clear_the_way(here)
-        except BaseException:
-            self.release()
+        except BaseException as error:
+            # Of a write that was not answered nobody knows whether it was done.
+            self._release_after(error)
             raise
 
     def release(self) -> None:
         """Give the lock back. Without effect where ``cancel`` took it away already."""
-        files.remove(self.path)
+        self._bucket.remove(self.path)
 
     def __enter__(self) -> StackLock:
         self.acquire()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.release()
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None:
+            self.release()
+        else:
+            self._release_after(error)
+
+    def _release_after(self, error: BaseException) -> None:
+        """Give the lock back where ``error`` ended the work: it is what a person is to be told, and what became of the lock."""
+        try:
+            self.release()
+        except StorageError as stays:
+            raise StorageError(
+                f"{error}\nThe lock may still be there: {stays}\nOnce that is mended, take it away with `pulumi cancel`."
+            ) from error
 
     def _clear_the_way(self, here: Holder) -> list[str]:
         """Take over what is left of processes that are gone; raises where somebody lives."""
         living: list[tuple[Path, Holder | str]] = []
         gone: list[tuple[Path, Holder]] = []
-        for name in files.names(self._folder):
+        for name in self._bucket.names(self._folder):
             path = self._folder / name
             if path == self.path:
                 continue
-            holder = _read_holder(path)
+            holder = _read_holder(self._bucket, path)
             if holder is None:
                 continue
-            if isinstance(holder, Holder) and is_gone(holder, here):
+            if isinstance(holder, Holder) and is_gone(holder, here, shared=self._bucket.is_shared):
                 gone.append((path, holder))
             else:
                 living.append((path, holder))
         if living:
-            raise StackLocked(_locked_message(living))
+            raise StackLocked(_locked_message(self._bucket, living))
         for path, _ in gone:
-            files.remove(path)
+            self._bucket.remove(path)
         return [
-            f"took over a lock whose process is gone: it was created by {holder} ({path}). "
+            f"took over a lock whose process is gone: it was created by {holder} ({self._bucket.place(path)}). "
             "What it had under way is recovered from its journal, if it left one"
             for path, holder in gone
         ]
 
 
-def _locked_message(living: list[tuple[Path, Holder | str]]) -> str:
+def _locked_message(bucket: Bucket, living: list[tuple[Path, Holder | str]]) -> str:
     first = (
         f"the stack is currently locked by {len(living)} lock(s). Either wait for the other process(es) to end "
         "or delete the lock file with `pulumi cancel`."
@@ -167,14 +186,15 @@ def _locked_message(living: list[tuple[Path, Holder | str]]) -> str:
     lines = [first]
     for path, holder in living:
         who = f"created by {holder}" if isinstance(holder, Holder) else f"its content is damaged: {holder}"
-        lines.append(f"  file://{path}: {who}")
+        place = bucket.place(path)
+        lines.append(f"  {place if '://' in place else f'file://{place}'}: {who}")
     return "\n".join(lines)
 
 
-def _read_holder(path: Path) -> Holder | str | None:
+def _read_holder(bucket: Bucket, path: Path) -> Holder | str | None:
     """The holder; a text where the file is damaged; None where the lock was released meanwhile."""
     try:
-        raw: Any = json.loads(files.read(path))
+        raw: Any = json.loads(bucket.read(path))
     except FileNotFoundError:
         return None
     except ValueError as error:

@@ -1,9 +1,9 @@
-"""The files of a stack: its checkpoint, found, read, told damaged from whole, written and backed up; its tags; its past updates."""
+"""The objects of a stack: its checkpoint, found, read, told damaged from whole, written and backed up; its tags; its past updates."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -13,6 +13,7 @@ from tidepool.engine import json_text
 from tidepool.engine.errors import EngineError, NoSuchStack, NotSupportedError
 from tidepool.engine.resource import MalformedCheckpoint
 from tidepool.engine.state import files
+from tidepool.engine.state.bucket import Bucket
 from tidepool.engine.state.checkpoint import unwrap_checkpoint
 from tidepool.engine.state.layout import Layout, StackReference
 
@@ -69,48 +70,52 @@ def decode_update(raw: Mapping[str, Any]) -> UpdateInfo:
     )
 
 
-def read_update(path: Path) -> UpdateInfo:
+def read_update(bucket: Bucket, path: Path) -> UpdateInfo:
     """The update that the file ``path`` tells of.
 
     Raises:
         EngineError: when it is damaged, naming it.
     """
     try:
-        return decode_update(json_text.loads(files.read(path)))
+        return decode_update(json_text.loads(bucket.read(path)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise EngineError(
-            f"reading history file {path}: {error}. Remove the file to see the rest of the history"
+            f"reading history file {bucket.place(path)}: {error}. Remove the file to see the rest of the history"
         ) from error
 
 
 _VERSION: Final = 1
 
 
-def read_tags(path: Path) -> dict[str, str]:
+def read_tags(bucket: Bucket, path: Path) -> dict[str, str]:
     """The tags in ``path``, by name; none where there is no such file.
 
     Raises:
         EngineError: when the file is damaged or of another version.
     """
     try:
-        raw = json_text.loads(files.read(path))
+        raw = json_text.loads(bucket.read(path))
     except FileNotFoundError:
         return {}
     except json_text.JsonDamage as error:
-        raise EngineError(f"the stack's tags are damaged: {path}: {error}. Remove the file") from error
+        raise EngineError(
+            f"the stack's tags are damaged: {bucket.place(path)}: {error}. Remove the file"
+        ) from error
     version = raw.get("version") if isinstance(raw, dict) else None
     if version != _VERSION:
-        raise EngineError(f"unsupported stack tags version: {version} (expected {_VERSION}) in {path}")
+        raise EngineError(
+            f"unsupported stack tags version: {version} (expected {_VERSION}) in {bucket.place(path)}"
+        )
     return dict(sorted((raw.get("tags") or {}).items()))
 
 
-def write_tags(path: Path, tags: Mapping[str, str]) -> None:
+def write_tags(bucket: Bucket, path: Path, tags: Mapping[str, str]) -> None:
     """Make ``tags`` what ``path`` holds; without tags there is no file."""
     if not tags:
-        files.remove(path)
+        bucket.remove(path)
         return
     content = {"version": _VERSION, "tags": dict(sorted(tags.items()))}
-    files.write(path, json_text.dumps(content).encode("utf-8"))
+    bucket.write(path, json_text.dumps(content).encode("utf-8"))
 
 
 _EXTENSIONS: Final = ("", files.GZIP, files.ZSTD)
@@ -152,7 +157,8 @@ class StoreOptions:
 class RawCheckpoint:
     """A stack file as it was read: JSON values, secrets still encrypted. ``untyped`` is what ``stack export`` prints."""
 
-    path: Path
+    #: Where it is, for people.
+    place: str
     untyped: dict[str, Any]
 
     @property
@@ -168,24 +174,20 @@ class RawCheckpoint:
 
 
 class CheckpointStore:
-    """The stack files below one root folder."""
+    """The stack files in one bucket."""
 
-    def __init__(self, layout: Layout, options: StoreOptions) -> None:
+    def __init__(self, bucket: Bucket, layout: Layout, options: StoreOptions) -> None:
         """``options`` say how to write; all forms are read but zstd."""
+        self._bucket = bucket
         self._layout = layout
         self._options = options
 
     def find(self, ref: StackReference) -> Path | None:
         """The stack's file: the one written last where there is a compressed one beside a plain one."""
         plain = self._layout.checkpoint(ref)
-        found: list[tuple[int, Path]] = []
-        for extension in _EXTENSIONS:
-            path = plain.with_name(plain.name + extension)
-            try:
-                found.append((path.stat().st_mtime_ns, path))
-            except FileNotFoundError:
-                continue
-        return max(found)[1] if found else None
+        forms = {plain.name + extension for extension in _EXTENSIONS}
+        found = [each for each in self._bucket.dated(plain.parent, plain.name) if each[1] in forms]
+        return plain.with_name(max(found)[1]) if found else None
 
     def read(self, ref: StackReference) -> RawCheckpoint | None:
         """The stack's file, None where nothing was ever deployed.
@@ -199,7 +201,7 @@ class CheckpointStore:
         if path is None:
             raise NoSuchStack(ref.name)
         try:
-            return read_checkpoint(path)
+            return read_checkpoint(self._bucket, path)
         except FileNotFoundError:
             raise NoSuchStack(ref.name) from None
         except (json_text.JsonDamage, MalformedCheckpoint, files.StorageError) as error:
@@ -219,51 +221,58 @@ class CheckpointStore:
         target = plain.with_name(plain.name + (files.GZIP if self._options.gzip else ""))
         old = self.find(ref)
         if old is not None:
-            files.copy(old, old.with_name(old.name + ".bak"))
-            files.remove_unfinished(target)  # .bak's as well: its name begins with the target's
-        files.write(target, content)
+            self._bucket.copy(old, old.with_name(old.name + ".bak"))
+            self._bucket.remove_unfinished(target)  # .bak's as well: its name begins with the target's
+        self._bucket.write(target, content)
         if old is not None and old != target:
-            files.remove(old)
+            self._bucket.remove(old)
         if self._options.retain_checkpoints:
-            files.write(target.with_name(f"{target.name}.{time.time_ns()}"), content, durable=False)
+            self._bucket.write(target.with_name(f"{target.name}.{time.time_ns()}"), content, durable=False)
         return target
 
     def backup_names(self, ref: StackReference) -> Iterator[Path]:
         """All copies of the stack's file that are kept, the latest first."""
         plain = self._layout.checkpoint(ref)
-        candidates = [plain.with_name(f"{plain.name}{extension}.bak") for extension in _EXTENSIONS]
-        folder = self._layout.backups(ref)
-        candidates += [folder / name for name in files.names(folder)]
-        folder = self._layout.history(ref)
-        candidates += [folder / name for name in files.names(folder) if ".checkpoint.json" in name]
-        dated = [(path.stat().st_mtime_ns, path) for path in candidates if path.exists()]
+        history = self._layout.history(ref)
+        dated = [
+            *(self._dated(plain.parent, plain.name, [f"{plain.name}{each}.bak" for each in _EXTENSIONS])),
+            *(self._dated(self._layout.backups(ref))),
+            *(each for each in self._dated(history) if ".checkpoint.json" in each[1].name),
+        ]
         for _, path in sorted(dated, reverse=True):
             yield path
+
+    def _dated(
+        self, folder: Path, prefix: str = "", of: Sequence[str] | None = None
+    ) -> list[tuple[int, Path]]:
+        found = self._bucket.dated(folder, prefix)
+        return [(when, folder / name) for when, name in found if of is None or name in of]
 
     def way_back(self, ref: StackReference, verify: Callable[[RawCheckpoint], object] = bool) -> str:
         """Return lines that name the newest usable backup and how to take it; ``verify`` raises where one is no use."""
         for backup in self.backup_names(ref):
             try:
-                found = read_checkpoint(backup)
+                found = read_checkpoint(self._bucket, backup)
                 if found is None:
                     continue
                 verify(found)
             except (ValueError, OSError, EngineError):
                 continue  # damaged as well, or in a form that is not ours: the one before it may do
+            place = self._bucket.place(backup)
             when = (found.deployment.get("manifest") or {}).get("time", "an unknown time")
             return (
-                f"The newest usable backup is {backup} ({found.resource_count} resources, of {when}). "
+                f"The newest usable backup is {place} ({found.resource_count} resources, of {when}). "
                 "Go back to it, and compare it with what really exists, with:\n"
-                f"  python -m tidepool.engine stack import --stack {ref.name} --file {quote(str(backup))}\n"
+                f"  python -m tidepool.engine stack import --stack {ref.name} --file {quote(place)}\n"
                 f"  python -m tidepool.engine refresh --stack {ref.name}"
             )
         return "There is no usable backup of it."
 
     def _damage(self, ref: StackReference, path: Path, error: Exception) -> str:
-        return f"the state of stack '{ref.name}' is damaged, nothing was changed: {path}: {error}\n{self.way_back(ref)}"
+        return f"the state of stack '{ref.name}' is damaged, nothing was changed: {self._bucket.place(path)}: {error}\n{self.way_back(ref)}"
 
 
-def read_checkpoint(path: Path) -> RawCheckpoint | None:
+def read_checkpoint(bucket: Bucket, path: Path) -> RawCheckpoint | None:
     """The checkpoint in ``path``, None where it holds no deployment.
 
     Raises:
@@ -273,8 +282,8 @@ def read_checkpoint(path: Path) -> RawCheckpoint | None:
         StorageError: when it cannot be read.
         UnsupportedCheckpoint: when it needs what this engine does not support.
     """
-    untyped = unwrap_checkpoint(json_text.loads(files.read(path)))
-    return RawCheckpoint(path, untyped) if untyped["deployment"] is not None else None
+    untyped = unwrap_checkpoint(json_text.loads(bucket.read(path)))
+    return RawCheckpoint(bucket.place(path), untyped) if untyped["deployment"] is not None else None
 
 
 def _is_set(env: Mapping[str, str], name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Pulumi's home: ``whoami``, ``login`` and ``logout`` choose the folder of the state, ``plugin list`` lists provider plugins."""
+"""Pulumi's home: ``whoami``, ``login`` and ``logout`` choose the place of the state, ``plugin list`` lists provider plugins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidepool.engine.errors import EngineError, NotSupportedError, UsageError
 from tidepool.engine.project import ProjectNotFoundError, find_project
 from tidepool.engine.request import World
 from tidepool.engine.state import files
-from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.backend import DiyBackend
 from tidepool.engine.state.layout import backend_url
 from tidepool.engine.verbs.showing import ago, json_document, table, time_text
 from tidepool.engine.verbs.workspace import open_workspace
@@ -35,15 +35,15 @@ def whoami(world: World, *, json: bool = False, verbose: bool = False) -> None:
 
 
 def login(world: World, *, url: str = "", cloud_url: str = "", local: bool = False) -> None:
-    """Choose the folder where state is kept, for all projects that name none."""
+    """Choose the place where state is kept, for all projects that name none."""
     url = _one_url(url, cloud_url, local) or _current(world)
     scheme = url.partition(":")[0]
     if scheme not in _SCHEMES:
         listed = ", ".join(f"{s}://" for s in _SCHEMES[:-1]) + f" and {_SCHEMES[-1]}://"
         raise UsageError(f"unknown backend cloudUrl format '{scheme}' (supported Url formats are: {listed})")
-    if scheme != "file":
-        raise NotSupportedError(f"login to {scheme}:// (only file:// backends are supported)")
-    FileBackend.from_url(url, world.home, world.cwd, world.env)
+    if scheme in ("http", "https"):
+        raise NotSupportedError(f"login to {scheme}:// (file://, s3:// and postgres:// are supported)")
+    DiyBackend.from_url(url, world.home, world.cwd, world.env)
     other = world.env.get("PULUMI_BACKEND_URL")
     if other and other != url:
         world.tell(

@@ -173,7 +173,7 @@ def cancel(world: World, *, name: str = "", stack: str = "", yes: bool = False) 
     if world.interactive and not yes:
         question = f"This will irreversibly cancel the currently running update for '{ref.name}'!"
         confirm(world, question, ref.name)
-    if workspace.backend.layout.journal(ref).exists():
+    if workspace.backend.journal(ref).read():
         _recover_journal(workspace, ref)
     workspace.backend.break_locks(ref)
     world.say(f"The currently running update for '{ref.name}' has been canceled!")

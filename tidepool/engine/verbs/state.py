@@ -38,9 +38,10 @@ def export(
     """Write the state to stdout or a file."""
     workspace, ref = find_stack(world, stack)
     if version:
+        backend = workspace.backend
         raise EngineError(
             f"the current backend ({workspace.backend_name}) does not provide the ability to export previous "
-            f"deployments; copies of them are in {workspace.backend.layout.backups(ref)}"
+            f"deployments; copies of them are in {backend.bucket.place(backend.layout.backups(ref))}"
         )
     untyped = workspace.backend.export(ref)
     if show_secrets and untyped.get("deployment"):
@@ -59,7 +60,7 @@ def export(
 def import_(world: World, *, stack: str = "", file: str = "", force: bool = False) -> None:
     """Replace the stack's state by what is read from stdin or a file."""
     workspace, ref = find_stack(world, stack)
-    document = _read(world, file)
+    document = _read(workspace, file)
     if "checkpoint" not in document:
         verify_supported(document)
         document = _verified(workspace, ref, document, force)
@@ -119,10 +120,14 @@ def _with_secrets_of(crypter: PassphraseCrypter, deployment: Raw) -> Raw:
     return {**with_ciphertext(deployment, crypter.encrypt), "secrets_providers": provider}
 
 
-def _read(world: World, file: str) -> dict[str, Any]:
+def _read(workspace: Workspace, file: str) -> dict[str, Any]:
+    world = workspace.world
     where = str(world.cwd / file) if file else "stdin"
     try:
-        content = (world.cwd / file).read_bytes() if file else world.input.read().encode()
+        # A backup in a bucket is called by its URL.
+        content = workspace.backend.backup(file) if "://" in file else None
+        if content is None:
+            content = (world.cwd / file).read_bytes() if file else world.input.read().encode()
     except OSError as error:
         why = error.strerror or "cannot be read"
         raise EngineError(f"could not open file: open {where}: {why[0].lower()}{why[1:]}") from error

@@ -19,7 +19,7 @@ from tidepool.engine.program_config import ProgramConfig, program_config, valida
 from tidepool.engine.project import Project, ProjectNotFoundError, find_project
 from tidepool.engine.request import World
 from tidepool.engine.resource import SecretsProvider
-from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.backend import DiyBackend
 from tidepool.engine.state.checkpoint import Crypter
 from tidepool.engine.state.layout import StackReference, backend_url, select_stack, selected_stack
 from tidepool.engine.state.secrets import Blind, PassphraseCrypter, read_passphrase, verify_provider
@@ -35,13 +35,13 @@ class Workspace:
 
     world: World
     project: Project | None
-    backend: FileBackend
+    backend: DiyBackend
     #: The backend's URL as it was given: the CLI keeps the selected stack under it.
     url: str
 
     @property
     def backend_name(self) -> str:
-        """The CLI's name of a file backend: that of the machine."""
+        """The CLI's name of a DIY backend: that of the machine."""
         return socket.gethostname()
 
     @property
@@ -139,7 +139,7 @@ class OpenStack:
         return self.workspace.world
 
     @property
-    def backend(self) -> FileBackend:
+    def backend(self) -> DiyBackend:
         return self.workspace.backend
 
     @property
@@ -216,7 +216,7 @@ class OpenStack:
         """The configuration with what the project adds to it.
 
         Raises:
-            EngineError: when it imports environments, which the file backend does not have.
+            EngineError: when it imports environments, which a DIY backend does not have.
         """
         if self.config.has_environment:
             raise NotSupportedError(f"'environment' in {self.config.path} (Pulumi ESC environments)")
@@ -263,7 +263,7 @@ def open_workspace(world: World, *, need_project: bool = False) -> Workspace:
         project = None
     url = backend_url(world.env, project.backend_url if project else None)
     # A relative folder of a project's backend counts from where one works, as for the CLI.
-    return Workspace(world, project, FileBackend.from_url(url, world.home, world.cwd, world.env), url)
+    return Workspace(world, project, DiyBackend.from_url(url, world.home, world.cwd, world.env), url)
 
 
 def find_stack(world: World, name: str) -> tuple[Workspace, StackReference]:

@@ -7,9 +7,7 @@ and a daemon that is stopped in the middle of a transaction loses it, so that it
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +18,7 @@ import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 
+from tidepool.engine.state.postgres import cut_in_time
 from tidepool.scaling.journal.database import MIGRATIONS, Row, Transaction, migrate
 from tidepool.scaling.ports import JournalError
 
@@ -102,7 +101,7 @@ class PostgresDatabase:
                     raise
                 # It was cut since the last call, and nothing was done by this one.
                 connection = self._begun(begin)
-            with self._cut_in_time(connection):
+            with cut_in_time(connection, self._answer_timeout_s):
                 try:
                     yield _Statements(connection)
                 except BaseException:
@@ -112,20 +111,9 @@ class PostgresDatabase:
 
     def _begun(self, begin: str) -> psycopg.Connection[Row]:
         connection = self._opened()
-        with self._cut_in_time(connection):
+        with cut_in_time(connection, self._answer_timeout_s):
             connection.execute(begin)
         return connection
-
-    @contextmanager
-    def _cut_in_time(self, connection: psycopg.Connection[Row]) -> Iterator[None]:
-        """Hang up on a server that does not answer, which fails what waits for it."""
-        timer = threading.Timer(self._answer_timeout_s, _hang_up, [connection])
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            timer.join()
 
     def _roll_back(self, connection: psycopg.Connection[Row]) -> None:
         try:
@@ -152,7 +140,7 @@ class PostgresDatabase:
                 tcp_user_timeout=10_000,
             )
             try:
-                with self._cut_in_time(connection):
+                with cut_in_time(connection, self._answer_timeout_s):
                     self._prepare(connection)
             except BaseException:
                 connection.close()
@@ -226,12 +214,6 @@ class _Statements:
 
     def run_many(self, statement: str, values: Iterable[Sequence[Any]]) -> None:
         self._cursor.executemany(_translated(statement), values)
-
-
-def _hang_up(connection: psycopg.Connection[Row]) -> None:
-    if not connection.closed:
-        with socket.socket(fileno=os.dup(connection.fileno())) as line:
-            line.shutdown(socket.SHUT_RDWR)
 
 
 def schema_name(stack: str) -> str:
