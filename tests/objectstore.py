@@ -5,27 +5,49 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import socket
 import subprocess
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.patience import until
+import pytest
+
+from tests.clients.slurm.real import free_port
 from tests.toolchain import built_tools
 from tidepool.toolchain import OBJECTSTORE
 
+_DEADLINE_S = 60.0
+
 
 class ObjectStore:
-    """A running server with the bucket ``state``."""
+    """A running server, with the bucket ``tests``."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="s3-"))
-        (self.folder / "buckets").mkdir()
+        (self.folder / "buckets" / "tests").mkdir(parents=True)
+        (self.folder / "notes").mkdir()
+        self.port = free_port()
         self._secret = secrets.token_hex(16)
-        with (self.folder / "log").open("wb") as log:
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The credentials of who may do everything."""
+        return {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": self._secret}
+
+    def url(self, folder: str, port: int | None = None) -> str:
+        """The backend's URL of a folder of the bucket; ``port`` is that of another way to the server."""
+        at = f"http://127.0.0.1:{port or self.port}"
+        return f"s3://tests/{folder}?region=us-east-1&endpoint={at}&s3ForcePathStyle=true"
+
+    def start(self) -> None:
+        with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    built_tools(OBJECTSTORE).path("versitygw"),
-                    *("--port", "127.0.0.1:0", "--iam-dir", self.folder / "accounts"),
+                    *(built_tools(OBJECTSTORE).path("versitygw"), "--port", f"127.0.0.1:{self.port}"),
                     *("posix", "--sidecar", self.folder / "notes", self.folder / "buckets"),
                 ],
                 env={**os.environ, "ROOT_ACCESS_KEY": "tests", "ROOT_SECRET_KEY": self._secret},
@@ -33,8 +55,33 @@ class ObjectStore:
                 stdout=log,
                 stderr=log,
             )
+        began = time.monotonic()
+        while not self._answers():
+            told = (self.folder / "log").read_text()
+            assert self._process.poll() is None, f"the S3 server ended: {told}"
+            assert time.monotonic() - began < _DEADLINE_S, f"the S3 server does not answer: {told}"
+            time.sleep(0.05)
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """The credentials."""
-        return {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": self._secret}
+    def stop(self) -> None:
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(_DEADLINE_S)
+
+    def close(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder)
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1.0).close()
+        except OSError:
+            return False
+        return True
+
+
+@pytest.fixture(scope="session")
+def objectstore() -> Iterator[ObjectStore]:
+    """A running server of the tests' own. Skips where it is not built."""
+    running = ObjectStore()
+    yield running
+    running.close()

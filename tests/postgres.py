@@ -7,7 +7,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.processes import children
 
@@ -83,3 +86,13 @@ class Postgres:
             check=False,
         )
         assert done.returncode == 0, f"{program}: {done.returncode}"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A running server of the tests' own."""
+    if missing():
+        pytest.skip(missing())
+    running = Postgres()
+    yield running
+    running.close()

@@ -115,9 +115,7 @@ OBJECTSTORE: Final = Module(
 )
 
 #: By name.
-MODULES: Final[Mapping[str, Module]] = {
-    each.name: each for each in (KUBERNETES, PULUMI, NOMAD, OBJECTSTORE)
-}
+MODULES: Final[Mapping[str, Module]] = {each.name: each for each in (KUBERNETES, PULUMI, NOMAD, OBJECTSTORE)}
 
 #: Raised by whoever changes what is built from the same sources.
 _BUILDER: Final = 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.postgres import Postgres, missing
+from tests.postgres import Postgres, postgres  # noqa: F401 - a fixture
 from tidepool.scaling.journal.database import Database
 from tidepool.scaling.journal.journal import SqlJournal
 from tidepool.scaling.journal.postgres import PostgresDatabase, schema_name
@@ -42,18 +42,8 @@ class JournalLocation:
         return SqlJournal(self.database(), **more)
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """A running server of the tests' own."""
-    if missing():
-        pytest.skip(missing())
-    running = Postgres()
-    yield running
-    running.close()
-
-
 @pytest.fixture
-def in_postgres(postgres: Postgres) -> Iterator[JournalLocation]:
+def in_postgres(postgres: Postgres) -> Iterator[JournalLocation]:  # noqa: F811
     location = JournalLocation(postgres=postgres, stack=f"test_{next(_numbers)}")
     yield location
     for database in location.opened:

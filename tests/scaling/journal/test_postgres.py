@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.scaling.journal.conftest import JournalLocation
 from tests.postgres import Postgres
+from tests.scaling.journal.conftest import JournalLocation
 from tests.scaling.journal.test_contract import leads
 from tests.scaling.journal.values import NOW, a_cluster_state, a_decision, later
 from tidepool.scaling.journal import JOURNAL_VARIABLE, open_journal

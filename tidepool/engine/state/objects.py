@@ -15,10 +15,14 @@ from tidepool.engine.state import files
 
 
 class ObjectBucket(ABC):
-    """A bucket whose keys are paths below nothing. Each of its own methods raises StorageError."""
+    """A bucket whose keys are paths below nothing. Each of its own methods raises StorageError.
+
+    ``folder`` is what all names of its objects begin with: empty, or it ends in ``/``.
+    """
 
     root: ClassVar[Path] = Path()
     is_shared = True
+    folder = ""
 
     @abstractmethod
     def place(self, key: Path) -> str: ...
@@ -43,6 +47,14 @@ class ObjectBucket(ABC):
 
     @abstractmethod
     def dated(self, folder: Path, prefix: str = "") -> list[tuple[int, str]]: ...
+
+    def name(self, key: Path) -> str:
+        """The name of the object."""
+        return self.folder + "/".join(key.parts)
+
+    def above(self, folder: Path) -> str:
+        """What the names of all objects below ``folder`` begin with."""
+        return self.folder + "".join(f"{part}/" for part in folder.parts)
 
     def read(self, key: Path) -> bytes:
         return files.unpacked(self.get(key), self.place(key))

@@ -40,7 +40,9 @@ _MAKE: Final = (
     "CREATE INDEX IF NOT EXISTS {index} ON {table} (key text_pattern_ops)",
 )
 _PUT: Final = "INSERT INTO {table} (key, data) VALUES (%s, %s) ON CONFLICT (key) DO "
-_COPY: Final = "INSERT INTO {table} (key, data) SELECT %s, data FROM {table} WHERE key = %s ON CONFLICT (key) DO "
+_COPY: Final = (
+    "INSERT INTO {table} (key, data) SELECT %s, data FROM {table} WHERE key = %s ON CONFLICT (key) DO "
+)
 _REPLACE: Final = "UPDATE SET data = excluded.data, updated_at = now()"
 
 
@@ -71,17 +73,20 @@ class PostgresBucket(ObjectBucket):
             if env.get(variable)
         }
         folder = unquote(parts.path).strip("/")
-        self._folder = f"{folder}/" if folder else ""
+        self.folder = f"{folder}/" if folder else ""
         self._where = f"postgres://{without_credentials(url).removeprefix('postgres://').rstrip('/')}"
         self._lock = threading.RLock()
         self._connection: psycopg.Connection[Any] | None = None
 
+    def __del__(self) -> None:
+        if getattr(self, "_connection", None) is not None:
+            self._disconnect()
+
     def place(self, key: Path) -> str:
-        name = "" if self._table == _TABLE else f"?table={self._table}"
-        return f"{self._where}/{key.as_posix()}{name}"
+        return f"{self._where}/{'/'.join(key.parts)}"
 
     def get(self, key: Path) -> bytes:
-        rows = self._rows("SELECT data->>'data' FROM {table} WHERE key = %s", [self._name(key)], key)
+        rows = self._rows("SELECT data->>'data' FROM {table} WHERE key = %s", [self.name(key)], key)
         if not rows:
             raise FileNotFoundError(self.place(key))
         try:
@@ -92,15 +97,15 @@ class PostgresBucket(ObjectBucket):
     def put(self, key: Path, content: bytes, *, new: bool = False) -> bool:
         data = json.dumps({"data": base64.b64encode(content).decode()})
         statement = _PUT + ("NOTHING" if new else _REPLACE)
-        return self._change(statement, [self._name(key), data], key) == 1
+        return self._change(statement, [self.name(key), data], key) == 1
 
     def delete(self, keys: Sequence[Path]) -> None:
         if keys:
-            names = [self._name(key) for key in keys]
+            names = [self.name(key) for key in keys]
             self._change("DELETE FROM {table} WHERE key = ANY(%s)", [names], keys[0])
 
     def copy(self, key: Path, target: Path) -> bool:
-        return self._change(_COPY + _REPLACE, [self._name(target), self._name(key)], key) == 1
+        return self._change(_COPY + _REPLACE, [self.name(target), self.name(key)], key) == 1
 
     def folders(self, folder: Path) -> list[str]:
         return sorted({rest.partition("/")[0] for _, rest in self._below(folder, "") if "/" in rest})
@@ -109,7 +114,7 @@ class PostgresBucket(ObjectBucket):
         return [found for found in self._below(folder, prefix) if "/" not in found[1]]
 
     def _below(self, folder: Path, prefix: str) -> list[tuple[int, str]]:
-        above = f"{self._name(folder)}/"
+        above = self.above(folder)
         rows = self._rows(
             "SELECT (extract(epoch FROM updated_at) * 1000000)::bigint, key FROM {table} "
             "WHERE starts_with(key, %s) ORDER BY key",
@@ -117,9 +122,6 @@ class PostgresBucket(ObjectBucket):
             folder,
         )
         return [(int(when_us) * 1000, str(key).removeprefix(above)) for when_us, key in rows]
-
-    def _name(self, key: Path) -> str:
-        return self._folder + key.as_posix()
 
     def _rows(self, statement: str, values: Sequence[Any], key: Path) -> list[tuple[Any, ...]]:
         with self._told("read", key):

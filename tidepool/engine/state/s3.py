@@ -118,6 +118,7 @@ class S3Bucket(ObjectBucket):
     def __init__(self, url: str, env: Mapping[str, str]) -> None:
         """Open it, which asks nobody yet. Errors as :func:`parse`; EngineError where the library or a setting is missing."""
         self._address = parse(url)
+        self.folder = self._address.folder
         self._client = _client(self._address, env)
         self._encryption = {
             argument: self._address.texts[name]
@@ -126,7 +127,7 @@ class S3Bucket(ObjectBucket):
         }
 
     def place(self, key: Path) -> str:
-        return f"s3://{self._address.bucket}/{self._name(key)}"
+        return f"s3://{self._address.bucket}/{self.name(key)}"
 
     def get(self, key: Path) -> bytes:
         from botocore.exceptions import HTTPClientError, IncompleteReadError
@@ -134,7 +135,7 @@ class S3Bucket(ObjectBucket):
         for is_last in (*[False] * _TRIES, True):
             with self._told("read", key):
                 try:
-                    content: bytes = self._asked("get_object", Key=self._name(key))["Body"].read()
+                    content: bytes = self._asked("get_object", Key=self.name(key))["Body"].read()
                     return content
                 except (HTTPClientError, IncompleteReadError):
                     if is_last:  # what is cut off in the middle, the library does not try again
@@ -145,14 +146,14 @@ class S3Bucket(ObjectBucket):
         condition = {"IfNoneMatch": "*"} if new else {}
         try:
             with self._told("written", key):
-                self._asked("put_object", Key=self._name(key), Body=content, **condition, **self._encryption)
+                self._asked("put_object", Key=self.name(key), Body=content, **condition, **self._encryption)
         except FileExistsError:
             return False
         return True
 
     def delete(self, keys: Sequence[Path]) -> None:
         for first in range(0, len(keys), _AT_ONCE):
-            some = [{"Key": self._name(key)} for key in keys[first : first + _AT_ONCE]]
+            some = [{"Key": self.name(key)} for key in keys[first : first + _AT_ONCE]]
             with self._told("removed", keys[first]):
                 if len(some) == 1:
                     self._asked("delete_object", **some[0])
@@ -164,10 +165,10 @@ class S3Bucket(ObjectBucket):
                 )
 
     def copy(self, key: Path, target: Path) -> bool:
-        source = {"Bucket": self._address.bucket, "Key": self._name(key)}
+        source = {"Bucket": self._address.bucket, "Key": self.name(key)}
         try:
             with self._told("copied", key):
-                self._asked("copy_object", Key=self._name(target), CopySource=source, **self._encryption)
+                self._asked("copy_object", Key=self.name(target), CopySource=source, **self._encryption)
         except FileNotFoundError:
             return False
         return True
@@ -192,7 +193,7 @@ class S3Bucket(ObjectBucket):
         while True:
             with self._told("listed", folder):
                 page = self._asked(
-                    "list_objects_v2", Prefix=f"{self._name(folder)}/{prefix}", Delimiter="/", **more
+                    "list_objects_v2", Prefix=f"{self.above(folder)}{prefix}", Delimiter="/", **more
                 )
             yield page
             if not page.get("IsTruncated"):
@@ -201,9 +202,6 @@ class S3Bucket(ObjectBucket):
 
     def _asked(self, call: str, **arguments: Any) -> Any:
         return getattr(self._client, call)(Bucket=self._address.bucket, **arguments)
-
-    def _name(self, key: Path) -> str:
-        return self._address.folder + key.as_posix()
 
     @contextmanager
     def _told(self, done: str, key: Path) -> Iterator[None]:
@@ -236,6 +234,7 @@ _WHO: Final = f"give credentials that may do it, by {_CREDENTIALS}"
 _REMEDIES: Final = {
     "AccessDenied": _WHO,
     "InvalidAccessKeyId": _WHO,
+    "XAdminUserNotFound": _WHO,  # versitygw's word for it
     "SignatureDoesNotMatch": _WHO,
     "ExpiredToken": "log in again, so that there are credentials that have not run out",
     "NoSuchBucket": "make the bucket, or mend its name in the backend's URL",
