@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
@@ -41,6 +42,13 @@ class Place:
     def environment(self) -> dict[str, str]:
         """What a command is told of it."""
         return {"PULUMI_BACKEND_URL": self.url, **self.env}
+
+    def within(self, name: str) -> dict[str, str]:
+        """As ``environment``, of a place beside it."""
+        parts = urlsplit(self.url)
+        if parts.scheme == "s3":
+            return {**self.env, "PULUMI_BACKEND_URL": urlunsplit(parts._replace(path=f"{parts.path}/{name}"))}
+        return {**self.env, "PULUMI_BACKEND_URL": f"{self.url}_{name}"}  # the table, which stands last
 
     def bucket(self, url: str = "") -> Bucket:
         """Open it as another process would."""

@@ -18,6 +18,7 @@ from tests.engine.scenarios.compare import differences, without
 from tests.engine.scenarios.format import Scenario, Step, Who, load_all
 from tests.engine.scenarios.play import Play
 from tests.engine.scenarios.sandbox import Actor
+from tests.engine.shared import Place
 
 SCENARIOS: Final = load_all(Path(__file__).with_name("programs"))
 CLI: Final = real_cli()
@@ -38,8 +39,19 @@ def known(scenario: Scenario) -> list[pytest.MarkDecorator]:
 
 @pytest.mark.parametrize("scenario", [pytest.param(s, marks=known(s), id=s.name) for s in SCENARIOS])
 def test_engine_does_as_the_cli(scenario: Scenario, tmp_path: Path) -> None:
+    compare(scenario, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["round_trip", "stack_references"])
+def test_engine_does_as_the_cli_in_a_shared_place(name: str, shared: Place, tmp_path: Path) -> None:
+    """Each reads what the other wrote there: by turns, on two stacks."""
+    (scenario,) = (each for each in SCENARIOS if each.name == name)
+    compare(scenario, tmp_path, shared)
+
+
+def compare(scenario: Scenario, folder: Path, shared: Place | None = None) -> None:
     report: list[str] = []
-    for number, (step, want, got) in enumerate(played(scenario, tmp_path), 1):
+    for number, (step, want, got) in enumerate(played(scenario, folder, shared), 1):
         apart = step.unlike.get("parts", ())
         if lines := differences(without(want, apart), without(got, apart)):
             report += [f"step {number}: {step.do} (program {step.program or 'as before'})", *lines]
@@ -50,7 +62,9 @@ def test_engine_does_as_the_cli(scenario: Scenario, tmp_path: Path) -> None:
         pytest.fail(f"{scenario.name} differs from what the CLI does:\n" + "\n".join(report), pytrace=False)
 
 
-def played(scenario: Scenario, folder: Path) -> Iterator[tuple[Step, dict[str, Any], dict[str, Any]]]:
+def played(
+    scenario: Scenario, folder: Path, shared: Place | None = None
+) -> Iterator[tuple[Step, dict[str, Any], dict[str, Any]]]:
     """Yield each step, with what it came to by the CLI and by the engine.
 
     There are two stacks, and in each step one has the one and the other the other, in turns: each finds what the other left. Who
@@ -58,7 +72,10 @@ def played(scenario: Scenario, folder: Path) -> Iterator[tuple[Step, dict[str, A
     """
     assert CLI is not None
     actors: dict[Who, Actor] = {"cli": CLI, "engine": engine()}
-    plays = [Play(scenario, folder / name, actor, actors) for name, actor in actors.items()]
+    plays = [
+        Play(scenario, folder / name, actor, actors, shared.within(name) if shared else None)
+        for name, actor in actors.items()
+    ]
     turn: tuple[Who, Who] = ("cli", "engine")
     for number, step in enumerate(scenario.steps, 1):
         if scenario.is_of_two:

@@ -58,6 +58,8 @@ class Stack:
 
     root: Path
     env: dict[str, str] = field(default_factory=dict)
+    #: What commands are run by.
+    by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.project = self.root / "project"
@@ -114,7 +116,7 @@ class Stack:
         if args and args[0] in ("up", "preview", "refresh", "destroy", "cancel"):
             words += ["--stack", "dev"]
         return subprocess.Popen(
-            [sys.executable, *script, *words],
+            [*self.by, sys.executable, *script, *words],
             cwd=self.project,
             env={**self.env, **env},
             stdin=subprocess.DEVNULL,

@@ -23,11 +23,19 @@ _TIMES: Final = re.compile(r'"(?:created|modified)": "([^"]+)"')
 class Play:
     """One run of one scenario: ``main`` does the steps that are nobody's in particular, ``actors`` has who does the others."""
 
-    def __init__(self, scenario: Scenario, root: Path, main: Actor, actors: Mapping[Who, Actor]) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        root: Path,
+        main: Actor,
+        actors: Mapping[Who, Actor],
+        state: Mapping[str, str] | None = None,
+    ) -> None:
         self._scenario = scenario
         self._main = main
         self._actors = actors
-        self._box = Sandbox(root, scenario)
+        self._box = Sandbox(root, scenario, state)
+        self._is_elsewhere = state is not None
         self._names = Normaliser(str(root), scenario.project)
         self._stacks: set[str] = set()
         self._resources: list[dict[str, Any]] = []
@@ -96,7 +104,7 @@ class Play:
         folder = self._box.backend / ".pulumi" / "stacks"
         stored = (step.stack, tuple(p.read_bytes() for p in sorted(folder.rglob("*.json"))))
         # After a kill there may be more than the checkpoint says.
-        if stored != self._stored_last or step.signal_at:
+        if stored != self._stored_last or step.signal_at or self._is_elsewhere:
             self._exported_last = self._export(step.stack)
             self._stored_last = stored
         return self._exported_last

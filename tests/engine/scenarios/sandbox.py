@@ -46,7 +46,8 @@ class Ran:
 class Sandbox:
     """One scenario's folders: the program, its plugins, the cloud, and everything ``pulumi`` keeps."""
 
-    def __init__(self, root: Path, scenario: Scenario) -> None:
+    def __init__(self, root: Path, scenario: Scenario, state: Mapping[str, str] | None = None) -> None:
+        """``state``: the variables that say where state is; by default it is in a folder of its own."""
         self.root = root
         programs = scenario.folder.parent
         self.project = root / "program"
@@ -63,6 +64,7 @@ class Sandbox:
         self.cloud = root / "cloud"
         for folder in (self.backend, root / "home", self.cloud / "objects", self.cloud / "began"):
             folder.mkdir(parents=True)
+        self._state = state or {"PULUMI_BACKEND_URL": self.backend.as_uri()}
 
     def environment(
         self, actor: Actor, program: int, extra: Mapping[str, str] | None = None
@@ -72,7 +74,7 @@ class Sandbox:
         env |= {
             "PATH": actor.path,
             "PULUMI_HOME": str(self.root / "home"),
-            "PULUMI_BACKEND_URL": self.backend.as_uri(),
+            **self._state,
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",

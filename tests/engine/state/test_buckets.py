@@ -274,7 +274,9 @@ def test_a_server_that_is_away_is_told_with_the_remedy(shared: Place) -> None:
                 StorageError, match=r"x.* cannot be (read|written): .*; see whether the server runs"
             ) as caught:
                 call()
-            assert not any(secret in str(caught.value) for secret in shared.env.values())
+            assert not any(
+                secret in str(caught.value) for name, secret in shared.env.items() if "SECRET" in name
+            )
     finally:
         shared.start()
     assert bucket.read(bucket.root / "x") == b"1"
