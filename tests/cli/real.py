@@ -100,7 +100,7 @@ class RealCluster:
         from tidepool.engine.command import main
 
         settings = engine_settings(self.environment, self.data)
-        prepare(settings, self.data)
+        prepare(settings, self.data, {}, "")
         env = {**self.environment, **settings}
         with (self.project / "engine.log").open("w") as log:
             for words in (["stack", "init", STACK, "--no-select"], ["up", "--yes", "--stack", STACK]):

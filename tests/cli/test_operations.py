@@ -363,11 +363,11 @@ def test_codes_of_the_engine_are_few_of_ours(somebody: Person, code: int, ours: 
 def test_state_and_passphrase_are_for_their_owner_alone(tmp_path: Path) -> None:
     data = tmp_path / "data"
     settings = engine_settings({}, data)
-    prepare(settings, data)
+    prepare(settings, data, {}, "")
     passphrase = Path(settings["PULUMI_CONFIG_PASSPHRASE_FILE"])
     first = passphrase.read_text()
     assert len(first) > 40
-    prepare(settings, data)
+    prepare(settings, data, {}, "")
     assert passphrase.read_text() == first
     assert stat.S_IMODE(passphrase.stat().st_mode) == 0o600
     assert stat.S_IMODE((data / "state").stat().st_mode) == 0o700

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import secrets
 import shutil
 import signal
 import subprocess
@@ -20,6 +19,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TextIO
 
 from tidepool.cli.errors import LACKS, Failure
+from tidepool.cli.passphrase import NAME as PASSPHRASE
+from tidepool.cli.passphrase import ensure_passphrase
 from tidepool.cli.show import tell, warn
 from tidepool.engine.choice import BUILT, EngineName, chosen_engine, pulumi_cli
 from tidepool.engine.state import files
@@ -175,7 +176,6 @@ def handled_signals(handlers: Mapping[signal.Signals, Callable[[int, object], ob
             signal.signal(number, before)
 
 
-_PASSPHRASE_BYTES = 32
 _SETTINGS = {
     # There is nothing to download, and looking costs seconds.
     "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
@@ -193,7 +193,7 @@ def engine_settings(env: Mapping[str, str], data: Path, project_backend: str = "
         settings["PULUMI_BACKEND_URL"] = f"file://{data / 'state'}"
     # An empty passphrase is one: it is that the variable is there that counts.
     if "PULUMI_CONFIG_PASSPHRASE" not in env and not env.get("PULUMI_CONFIG_PASSPHRASE_FILE"):
-        settings["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(data / "passphrase")
+        settings["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(data / PASSPHRASE)
         # Then the salt is in the state alone: see `tidepool.cli.engine`.
         settings["PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER"] = "true"
     settings.update({name: value for name, value in _SETTINGS.items() if not env.get(name)})
@@ -209,44 +209,28 @@ def plugin_settings(env: Mapping[str, str]) -> dict[str, str]:
     return {"PATH": os.pathsep.join(filter(None, [str(script.parent), path]))}
 
 
-def prepare(settings: Mapping[str, str], data: Path) -> None:
+def prepare(settings: Mapping[str, str], data: Path, env: Mapping[str, str], backend: str) -> None:
     """Make what ``settings`` name below the data folder: the state's folder, and a passphrase where there is none.
 
+    ``env`` is the engine's whole environment, and ``backend`` the URL of the state.
+
     Raises:
-        Failure: it may not be written.
+        Failure: it may not be written, or there is no passphrase that others share.
+        EngineError: the shared one cannot be had.
     """
     try:
         data.mkdir(parents=True, exist_ok=True)
         if settings.get("PULUMI_BACKEND_URL") == f"file://{data / 'state'}":
             (data / "state").mkdir(mode=0o700, exist_ok=True)
             (data / "state").chmod(0o700)
-        if settings.get("PULUMI_CONFIG_PASSPHRASE_FILE") == str(data / "passphrase"):
-            _ensure_passphrase(data / "passphrase")
+        if settings.get("PULUMI_CONFIG_PASSPHRASE_FILE") == str(data / PASSPHRASE):
+            ensure_passphrase(data / PASSPHRASE, env, backend)
     except OSError as error:
         raise Failure(
             f"the data folder {data} cannot be written: {error.strerror} ({error.filename})",
             remedy="run it as root, with sudo; or name another folder by TIDEPOOL_DATA",
             code=LACKS,
         ) from error
-
-
-def _ensure_passphrase(path: Path) -> None:
-    """A passphrase in a file of its owner's: made once, whole or not at all, however many try at a time."""
-    if path.exists():
-        return
-    made = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(_PASSPHRASE_BYTES) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(made, path)
-        except FileExistsError:
-            pass  # another process was first, and its passphrase is the one
-    finally:
-        made.unlink()
 
 
 _NAME: Final = "encryptionsalt"

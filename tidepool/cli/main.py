@@ -48,6 +48,7 @@ VERBS: Final = {
     "resume": ("drain", "Put nodes back into service."),
     "image": ("image", "Build golden images, show, compare and verify them, and write them in other forms."),
     "doctor": ("doctor", "Say what this machine lacks, and what mends it."),
+    "sudoers": ("sudoers", "Write sudo's rules: who administrates, and who looks and drains."),
     "power-up": ("scale", "Ask for nodes, as Slurm's ResumeProgram."),
     "power-down": ("scale", "Give nodes back, as Slurm's SuspendProgram."),
     "env": ("main", "Print the environment in which `pulumi` finds the same stack."),

@@ -86,7 +86,8 @@ class Stack:
 
     def prepare(self) -> None:
         """Make what the engine needs in the data folder: see `tidepool.cli.engine`."""
-        prepare(self.settings, self.data)
+        backend = self.environment.get("PULUMI_BACKEND_URL") or self.project.backend_url
+        prepare(self.settings, self.data, self.environment, backend)
 
     def run(
         self,
@@ -142,6 +143,7 @@ class Stack:
         Raises:
             Failure: the engine does not tell it, or there is none of that name.
         """
+        self.prepare()
         answer = self.ask("stack", "output", "--json", "--show-secrets", name)
         return json.loads(_checked(answer, f"the output '{name}' of stack {self.name} cannot be read"))
 
