@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.shared import Place, in_folder, in_postgres, in_s3, objectstore, place, postgres  # noqa: F401 - fixtures
+from tests.engine.shared import Place, in_folder, in_postgres, in_s3, place  # noqa: F401 - fixtures
+from tests.objectstore import objectstore  # noqa: F401
+from tests.postgres import postgres  # noqa: F401
 from tidepool.cli.errors import Failure
 from tidepool.cli.passphrase import VARIABLE, ensure_passphrase
 

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from tests.faulty_line import FaultyLine, faulty_line
-from tests.objectstore import ObjectStore, objectstore  # noqa: F401 - a fixture
-from tests.postgres import Postgres, postgres  # noqa: F401 - a fixture
+from tests.objectstore import ObjectStore
+from tests.postgres import Postgres
 from tests.toolchain import needs_objectstore
 from tidepool.engine.state.backend import DiyBackend
 from tidepool.engine.state.bucket import Bucket, open_bucket
@@ -67,7 +67,7 @@ def in_folder(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def in_s3(objectstore: ObjectStore) -> Place:  # noqa: F811
+def in_s3(objectstore: ObjectStore) -> Place:
     """An empty folder of a bucket."""
     folder = f"folder-{next(_numbers)}/of it"
     return Place(
@@ -83,7 +83,7 @@ def in_s3(objectstore: ObjectStore) -> Place:  # noqa: F811
 
 
 @pytest.fixture
-def in_postgres(postgres: Postgres) -> Place:  # noqa: F811
+def in_postgres(postgres: Postgres) -> Place:
     """A table that nobody has made yet."""
     table = f"state_{next(_numbers)}"
     return Place(

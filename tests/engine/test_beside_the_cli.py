@@ -45,7 +45,7 @@ def test_engine_does_as_the_cli(scenario: Scenario, tmp_path: Path) -> None:
 def test_engine_does_as_the_cli_in_a_shared_place(shared: Place, tmp_path: Path) -> None:
     """Each reads what the other wrote there, by turns: secrets, outputs, lists, a change."""
     (scenario,) = (each for each in SCENARIOS if each.name == "round_trip")
-    compare(replace(scenario, steps=[*scenario.steps[:8], scenario.steps[-1]]), tmp_path, shared)
+    compare(replace(scenario, steps=(*scenario.steps[:8], scenario.steps[-1])), tmp_path, shared)
 
 
 def compare(scenario: Scenario, folder: Path, shared: Place | None = None) -> None:

@@ -20,6 +20,7 @@ from tidepool.cli.engine import (
     without_new_encryptionsalt,
 )
 from tidepool.cli.errors import FAILED, LACKS, NOT_THERE, USAGE, Failure
+from tidepool.cli.ssh_access import ensure_ssh_access
 from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.cluster.desired_state import NODES_VARIABLE, ONLY_VARIABLE, ROLES_VARIABLE
 from tidepool.cluster.frozen import FrozenDict
@@ -120,7 +121,16 @@ class Stack:
         Raises:
             Failure: the engine does not tell them.
         """
-        return self._document("the stack's outputs cannot be read", "output", "--json")
+        found = self._document("the stack's outputs cannot be read", "output", "--json")
+        if found:
+            # Another administrator's machine may have made it.
+            ensure_ssh_access(self.data, found, self._state_in_clear)
+        return found
+
+    def _state_in_clear(self) -> dict[str, Any]:
+        self.prepare()
+        failed = f"the keys of the machines of stack {self.name} cannot be read from its state"
+        return self._document(failed, "export", "--show-secrets") or {}
 
     def exported(self) -> dict[str, Any]:
         """The stack's state, with secrets encrypted; empty where there is no such stack.

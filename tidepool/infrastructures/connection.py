@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from tidepool.clients.slurm import Completed, SlurmError, Transport, Unreachable
 from tidepool.clients.slurm import TimedOut as SlurmTimedOut
+from tidepool.cluster.hostlist import expand
 from tidepool.infrastructures.local import kernel
 
 #: Everything that Tidepool keeps on this machine, unless TIDEPOOL_DATA says otherwise.
@@ -32,6 +33,14 @@ def data_folder(environment: Mapping[str, str]) -> Path:
 def ssh_folder(data: Path, stack: str) -> Path:
     """Return the folder of the key by which a stack's machines are reached (``key``), and of theirs (``known_hosts``)."""
     return data / stack / "ssh"
+
+
+def kept_for_ssh(private_key: str, host_key: str, addresses: str, port: int) -> dict[str, str]:
+    """Return the texts in that folder, by name: ``host_key`` is what all of ``addresses``, a hostlist, show."""
+    # As SSH writes hosts with another port than its own.
+    form = "{}" if port == 22 else f"[{{}}]:{port}"
+    known = ",".join(form.format(address) for address in expand(addresses))
+    return {"key": private_key, "known_hosts": f"{known} {' '.join(host_key.split()[:2])}\n"}
 
 
 def transport(connection: Mapping[str, Any], data: Path) -> Transport:

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any, Final
 
 from tidepool.cluster.hostlist import HostlistError, expand
-from tidepool.infrastructures.connection import ssh_folder, transport, why_silent
+from tidepool.infrastructures.connection import kept_for_ssh, ssh_folder, transport, why_silent
 from tidepool.infrastructures.local.boots import name_mistakes
 from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.infrastructures.local.kernel.private import remove_private, write_private
@@ -18,17 +18,10 @@ from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Kind, Made, 
 from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
-_KEY: Final = "key"
-_KNOWN: Final = "known_hosts"
-
 
 def _files(wanted: SshAccessModel) -> Mapping[str, str]:
     """The texts that are kept, by name."""
-    # As SSH writes hosts with another port than its own.
-    form = "{}" if wanted.port == 22 else f"[{{}}]:{wanted.port}"
-    known = ",".join(form.format(address) for address in expand(wanted.addresses))
-    key = " ".join(wanted.host_key.split()[:2])
-    return {_KEY: wanted.private_key, _KNOWN: f"{known} {key}\n"}
+    return kept_for_ssh(wanted.private_key, wanted.host_key, wanted.addresses, wanted.port)
 
 
 class SshAccessKind(IdempotentKind[SshAccessModel]):

@@ -44,7 +44,7 @@ def people(
 ) -> tuple[Person, Person]:
     """Two people; the stack is made, and is in what both see."""
     place: Place = request.getfixturevalue(f"in_{request.param}")
-    made = []
+    made: list[Person] = []
     for name in ("ada", "ben"):
         template = make_stack(root=tmp_path / "template" / name)
         shutil.copytree(template.root / "project", tmp_path / name / "project")
@@ -53,7 +53,8 @@ def people(
         person = Person(tmp_path / name, env)
         person.world_folder = tmp_path / "world"
         person.place = place
-        made.append(person.make(MANY))
+        person.make(MANY)
+        made.append(person)
     ada, ben = made
     ran = ada.run("stack", "init", "dev")
     assert ran.code == 0, ran.text

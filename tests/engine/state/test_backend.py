@@ -14,6 +14,7 @@ from tidepool.engine.errors import EngineError, NoSuchStack, NotSupportedError
 from tidepool.engine.resource import ResourceState, SecretsProvider, Snapshot
 from tidepool.engine.state import files
 from tidepool.engine.state.backend import DiyBackend, StackAlreadyExists, StackHasResources, StackSummary
+from tidepool.engine.state.bucket import root_of
 from tidepool.engine.state.folder import Folder
 from tidepool.engine.state.layout import InvalidName, StackReference, backend_url
 from tidepool.engine.state.references import IntegrityError
@@ -350,13 +351,11 @@ def test_a_legacy_or_newer_layout_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_file_urls(url: str, path: str) -> None:
-    from tidepool.engine.state.layout import root_of
-
     assert root_of(url, Path("/home/me"), Path("/work/here")) == Path(path)
 
 
 @pytest.mark.parametrize(
-    "url", ["https://me:secret@api.pulumi.com", "s3://bucket?key=secret", "azblob://x", "nonsense"]
+    "url", ["https://me:secret@api.pulumi.com", "gs://bucket?key=secret", "azblob://x", "nonsense"]
 )
 def test_other_backends_are_refused_by_name(url: str) -> None:
     with pytest.raises(NotSupportedError) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -183,8 +184,6 @@ for line in sys.stdin:
 
 
 def test_of_two_processes_at_once_never_both_hold_the_lock(place: Place) -> None:
-    import json
-
     words = [sys.executable, "-c", LOCKER, json.dumps([place.url, place.env])]
     folder = Path(__file__).parents[3]
     both = [
@@ -225,19 +224,20 @@ def test_of_two_processes_at_once_never_both_hold_the_lock(place: Place) -> None
 # -- what only places with a server have ----------------------------------------------------------------
 
 
-def every_call(bucket: Bucket) -> list[tuple[str, Callable[[], Any]]]:
-    """Calls that are made with a fault, and what says that they came to what they are for."""
+def every_call(bucket: Bucket) -> list[tuple[str, Callable[[], object], Callable[[], object]]]:
+    """Calls that meet a fault, by name, and what is true when each came to what it is for."""
     a, b = bucket.root / "f" / "a", bucket.root / "f" / "b"
     log = bucket.log(bucket.root / "j")
+    big = b"1" * 70_000
     return [
-        ("write", lambda: (bucket.write(a, b"1" * 70_000), bucket.read(a) == b"1" * 70_000)[1]),
-        ("read", lambda: bucket.read(a) == b"1" * 70_000),
-        ("copy", lambda: bucket.copy(a, b)),
-        ("names", lambda: bucket.names(bucket.root / "f") == ["a", "b"]),
-        ("folders", lambda: "f" in bucket.folders(bucket.root)),
-        ("remove", lambda: (bucket.remove(a), bucket.names(bucket.root / "f") == ["b"])[1]),
-        ("log", lambda: (log.write(b"x\n"), bucket.log(bucket.root / "j").read() == b"x\n")[1]),
-        ("clear", lambda: (bucket.log(bucket.root / "j").clear(), log.read() is None)[1]),
+        ("write", lambda: bucket.write(a, big), lambda: bucket.read(a) == big),
+        ("read", lambda: bucket.read(a), lambda: bucket.read(a) == big),
+        ("copy", lambda: bucket.copy(a, b), lambda: bucket.read(b) == big),
+        ("names", lambda: bucket.names(a.parent), lambda: bucket.names(a.parent) == ["a", "b"]),
+        ("folders", lambda: bucket.folders(bucket.root), lambda: "f" in bucket.folders(bucket.root)),
+        ("remove", lambda: bucket.remove(a), lambda: bucket.names(a.parent) == ["b"]),
+        ("log", lambda: log.write(b"x\n"), lambda: bucket.log(bucket.root / "j").read() == b"x\n"),
+        ("clear", lambda: bucket.log(bucket.root / "j").clear(), lambda: log.read() is None),
     ]
 
 
@@ -256,10 +256,11 @@ def test_each_call_outlives_a_fault(request: pytest.FixtureRequest, kind: str, f
     assert place.line is not None
     assert place.through is not None
     with place.line() as line:
-        for name, call in every_call(place.bucket(place.through(line.port))):
+        for name, call, is_done in every_call(place.bucket(place.through(line.port))):
             line.faults.append(fault)
-            assert call(), name
+            call()
             assert not line.faults, f"{name}: the fault met nothing"
+            assert is_done(), name
 
 
 def test_a_server_that_is_away_is_told_with_the_remedy(shared: Place) -> None:

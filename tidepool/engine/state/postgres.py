@@ -142,7 +142,7 @@ class PostgresBucket(ObjectBucket):
         for statement in _MAKE:
             try:
                 self._done(statement, ())
-            except (errors.UniqueViolation, errors.DuplicateTable):
+            except (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject):
                 continue  # another made it at the same time
 
     def _done(self, statement: str, values: Sequence[Any]) -> psycopg.Cursor[Any]:

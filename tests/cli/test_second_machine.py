@@ -1,0 +1,92 @@
+"""Two machines, each with a data folder and a home of its own: one state, one passphrase, the same keys."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.shared import SHARED, Place, in_postgres, in_s3, shared  # noqa: F401 - fixtures
+from tests.objectstore import objectstore  # noqa: F401
+from tests.postgres import postgres  # noqa: F401
+from tidepool.cli.context import Context
+from tidepool.cli.engine import Embedded
+from tidepool.cli.errors import Failure
+from tidepool.cli.passphrase import VARIABLE
+from tidepool.cli.stack import Stack, find_stack
+from tidepool.infrastructures.connection import ssh_folder
+
+PULUMI_STACK = "urn:pulumi:physics::ops::pulumi:pulumi:Stack::ops-physics"
+SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
+CONNECTION = {"kind": "ssh", "stack": "physics", "address": "10.0.0.2", "user": "root"}
+
+
+def deployment(key: str) -> dict[str, Any]:
+    """A state of a cluster whose machines are reached by SSH."""
+    access = {
+        "urn": "urn:pulumi:physics::ops::tidepool:ssh:Access::physics",
+        "type": "tidepool:ssh:Access",
+        "custom": True,
+        "id": "physics",
+        "parent": PULUMI_STACK,
+        "inputs": {
+            "stack": "physics",
+            "privateKey": {**SECRET, "plaintext": json.dumps(key)},
+            "hostKey": "ssh-ed25519 AAAA host",
+            "addresses": "10.0.0.[2-3]",
+        },
+    }
+    top = {"urn": PULUMI_STACK, "type": "pulumi:pulumi:Stack", "custom": False}
+    outputs = {"controller": CONNECTION, "munge": {**SECRET, "plaintext": json.dumps("sesame")}}
+    return {"version": 3, "deployment": {"manifest": {}, "resources": [{**top, "outputs": outputs}, access]}}
+
+
+def machine(folder: Path, settings: dict[str, str]) -> Stack:
+    """The stack, as a person on a machine of their own has it."""
+    project = folder / "project"
+    project.mkdir(parents=True)
+    (project / "Pulumi.yaml").write_text("name: ops\nruntime: python\n")
+    (project / "Pulumi.physics.yaml").write_text("config: {}\n")
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TIDEPOOL_DATA": str(folder / "data"), **settings}
+    return find_stack(Context(env, project, engine=Embedded(False, False)), "physics", None)
+
+
+def test_the_second_machine_has_all_that_the_first_made(shared: Place, tmp_path: Path) -> None:  # noqa: F811
+    both = {
+        **shared.env,
+        "PULUMI_BACKEND_URL": shared.url,
+        VARIABLE: shared.within("secrets")["PULUMI_BACKEND_URL"],
+    }
+    first, second = (machine(tmp_path / name, both) for name in ("first", "second"))
+    first.prepare()
+    first.create()
+    (tmp_path / "state.json").write_text(json.dumps(deployment("the private key")))
+    assert first.ask("stack", "import", "--file", str(tmp_path / "state.json")).code == 0
+
+    outputs = second.outputs()
+    assert outputs == {"controller": CONNECTION, "munge": "[secret]"}
+    assert second.secret("munge") == "sesame"
+    folder = ssh_folder(second.data, "physics")
+    assert (folder / "key").read_text() == "the private key"
+    assert (folder / "known_hosts").read_text() == "10.0.0.2,10.0.0.3 ssh-ed25519 AAAA\n"
+    assert (folder / "key").stat().st_mode & 0o777 == 0o600
+    # In clear they are in no shared place, and no file of the project's has a salt that others would trip over.
+    assert "encryptionsalt" not in second.file.read_text()
+    bucket = shared.bucket()
+    state = bucket.read(bucket.root / ".pulumi" / "stacks" / "ops" / "physics.json")
+    assert b"the private key" not in state
+
+    # Who does not share the passphrase is told so, before there is a second one.
+    alone = {name: value for name, value in both.items() if name != VARIABLE}
+    third = machine(tmp_path / "third", alone)
+    with pytest.raises(Failure, match="there is no passphrase of its secrets") as caught:
+        third.outputs()
+    assert VARIABLE in caught.value.remedy
+    (third.data / "passphrase").write_text("another\n")
+    with pytest.raises(
+        Failure, match=r"keys of the machines of stack physics cannot be read.*incorrect passphrase"
+    ):
+        third.outputs()
