@@ -18,7 +18,8 @@ from tests.objectstore import ObjectStore
 from tests.postgres import Postgres
 from tests.toolchain import needs_objectstore
 from tidepool.engine.state.backend import DiyBackend
-from tidepool.engine.state.bucket import Bucket, open_bucket
+from tidepool.engine.state.bucket import Bucket
+from tidepool.engine.state.location import open_bucket
 
 S3: Final = pytest.param("s3", marks=[pytest.mark.slow, needs_objectstore])
 SHARED: Final = [S3, "postgres"]

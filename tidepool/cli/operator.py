@@ -41,7 +41,7 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class OperatorVerbs(Verbs):
-    """Those of `ALLOWED`; others are refused with who may."""
+    """The verbs of `ALLOWED`; others are refused with who may."""
 
     administrators = ""
 

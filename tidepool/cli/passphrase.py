@@ -9,7 +9,8 @@ from typing import Final
 
 from tidepool.cli.errors import LACKS, Failure
 from tidepool.engine.state import files
-from tidepool.engine.state.bucket import is_shared, open_bucket, without_credentials
+from tidepool.engine.state.bucket import without_credentials
+from tidepool.engine.state.location import is_shared, open_bucket
 
 #: A backend's URL, in whose place the passphrase is shared: ``s3://BUCKET/FOLDER``, say, which other people may read than the state.
 VARIABLE: Final = "TIDEPOOL_PASSPHRASE_URL"

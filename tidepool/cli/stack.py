@@ -287,8 +287,8 @@ def _checked(answer: Answer, what: str) -> str:
 def state_files(stack: Stack) -> tuple[Path | None, Path | None, Path | None]:
     """Return the file of the state, the folder of its locks and the engine's journal, where the backend is a folder."""
     from tidepool.engine.errors import NotSupportedError
-    from tidepool.engine.state.bucket import root_of
     from tidepool.engine.state.layout import Layout, StackReference, backend_url
+    from tidepool.engine.state.location import root_of
 
     env = stack.environment
     try:

@@ -127,7 +127,7 @@ def _wrong_settings(settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def _trusted(program: Path, project: Path) -> tuple[Path, ...]:
-    """What is run as root or read by it: who can change one of these could do all."""
+    """Return the paths of what is run as root or read by it: who can change one of these could do all."""
     return (program, Path(sys.prefix), Path(sys.executable).resolve(), Path(tidepool.__path__[0]), project)
 
 

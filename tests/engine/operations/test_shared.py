@@ -122,7 +122,9 @@ def test_one_changes_it_at_a_time_and_the_other_looks(people: tuple[Person, Pers
             assert refused.code != 0
             assert "the stack is currently locked by 1 lock(s)" in refused.err
             assert f"created by ada@{socket.gethostname()} (pid {process.pid}) at 2" in refused.err
-            assert f"{ben.place.bucket().place(Path('.pulumi/locks/organization/ops/dev'))}/" in refused.err
+            assert (
+                f"{ben.place.bucket().location(Path('.pulumi/locks/organization/ops/dev'))}/" in refused.err
+            )
             assert refused.has_no_engine_frames()
         looked = ben.run("preview", COUNT="2")
         assert looked.code == 0, looked.text

@@ -14,9 +14,9 @@ from tidepool.engine.errors import EngineError, NoSuchStack, NotSupportedError
 from tidepool.engine.resource import ResourceState, SecretsProvider, Snapshot
 from tidepool.engine.state import files
 from tidepool.engine.state.backend import DiyBackend, StackAlreadyExists, StackHasResources, StackSummary
-from tidepool.engine.state.bucket import root_of
 from tidepool.engine.state.folder import Folder
 from tidepool.engine.state.layout import InvalidName, StackReference, backend_url
+from tidepool.engine.state.location import root_of
 from tidepool.engine.state.references import IntegrityError
 from tidepool.engine.state.secrets import NoSecrets, PassphraseCrypter
 from tidepool.engine.state.store import CheckpointDamaged, StoreOptions, UpdateInfo

@@ -18,9 +18,10 @@ from tests.engine.shared import S3, Place
 from tests.faulty_line import Fault
 from tidepool.engine.errors import EngineError, NotSupportedError, UsageError
 from tidepool.engine.resource import ResourceState, Snapshot
-from tidepool.engine.state.bucket import Bucket, open_bucket
+from tidepool.engine.state.bucket import Bucket
 from tidepool.engine.state.files import StorageError
 from tidepool.engine.state.layout import StackReference
+from tidepool.engine.state.location import open_bucket
 from tidepool.engine.state.lock import StackLocked
 from tidepool.engine.state.secrets import NoSecrets
 from tidepool.engine.state.store import CheckpointDamaged, StoreOptions, UpdateInfo

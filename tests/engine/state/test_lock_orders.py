@@ -64,7 +64,7 @@ class MemoryBucket(ObjectBucket):
         self._objects, self._turns, self._who, self._lost = objects, turns, who, lost
         self._calls = 0
 
-    def place(self, key: Path) -> str:
+    def location(self, key: Path) -> str:
         return f"memory://{self.name(key)}"
 
     def get(self, key: Path) -> bytes:

@@ -18,7 +18,7 @@ from tidepool.engine import json_text
 from tidepool.engine.errors import EngineError, NoSuchStack
 from tidepool.engine.resource import MalformedCheckpoint, SecretsProvider, Snapshot
 from tidepool.engine.state import files
-from tidepool.engine.state.bucket import Bucket, Log, open_bucket
+from tidepool.engine.state.bucket import Bucket, Log
 from tidepool.engine.state.checkpoint import (
     SCHEMA_VERSION,
     Crypter,
@@ -37,6 +37,7 @@ from tidepool.engine.state.layout import (
     verify_version,
     write_version,
 )
+from tidepool.engine.state.location import open_bucket
 from tidepool.engine.state.lock import StackLock
 from tidepool.engine.state.references import IntegrityError, rename_deployment, verify_integrity
 from tidepool.engine.state.store import (
@@ -256,12 +257,12 @@ class DiyBackend:
         except IntegrityError as error:
             raise IntegrityError(
                 f"snapshot integrity failure; refusing to use it: {error}\nIn the state of stack '{ref.name}', "
-                f"{raw.place}. Repair it with `pulumi state repair` of the Pulumi CLI, or go back to a backup.\n"
+                f"{raw.location}. Repair it with `pulumi state repair` of the Pulumi CLI, or go back to a backup.\n"
                 + self._store.way_back(ref, decoded)
             ) from error
         except MalformedCheckpoint as error:
             raise MalformedCheckpoint(
-                f"{raw.place}: {error}\n{self._store.way_back(ref, decoded)}"
+                f"{raw.location}: {error}\n{self._store.way_back(ref, decoded)}"
             ) from error
 
     def encode(self, ref: StackReference, snapshot: Snapshot, crypter: Crypter) -> bytes:
@@ -282,7 +283,7 @@ class DiyBackend:
         """Save what :meth:`encode` gave beside the journals, where it is nobody's state; returns the place, for people."""
         path = self.layout.journal(ref).with_name(f"{ref.name}.{time.time_ns()}.json")
         self.bucket.write(path, content)
-        return self.bucket.place(path)
+        return self.bucket.location(path)
 
     def content(self, ref: StackReference) -> bytes | None:
         """Return the content of the stack's file, as :meth:`encode` gave it; None where there is none."""
@@ -323,12 +324,12 @@ class DiyBackend:
         """The journal of the operation that is, or was, under way."""
         return self.bucket.log(self.layout.journal(ref))
 
-    def backup(self, place: str) -> bytes | None:
-        """The content of a copy of a stack's file, where ``place`` is what a message called it; None for other places."""
-        root = self.bucket.place(self.bucket.root).rstrip("/") + "/"
-        return (
-            self.bucket.read(self.bucket.root / place.removeprefix(root)) if place.startswith(root) else None
-        )
+    def backup(self, location: str) -> bytes | None:
+        """Return the copy of a stack's file that a message called ``location``; None where it is in no bucket of ours."""
+        root = self.bucket.location(self.bucket.root).rstrip("/") + "/"
+        if not location.startswith(root):
+            return None
+        return self.bucket.read(self.bucket.root / location.removeprefix(root))
 
     # -- locks ----------------------------------------------------------------------------------------
 
@@ -409,7 +410,7 @@ class DiyBackend:
         if journal.read():
             raise EngineError(
                 f"stack '{ref.name}' cannot be {change}: its last operation was cut off, and its journal "
-                f"{journal.place} is not recovered yet. Run `refresh` or `up` on it first"
+                f"{journal.location} is not recovered yet. Run `refresh` or `up` on it first"
             )
 
     def _empty(self, folder: Path) -> int:

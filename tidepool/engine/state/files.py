@@ -44,15 +44,15 @@ def read(path: Path) -> bytes:
     return unpacked(content, str(path))
 
 
-def unpacked(content: bytes, place: str) -> bytes:
-    """Return what was stored at ``place`` without its compression; errors as :func:`read`."""
+def unpacked(content: bytes, location: str) -> bytes:
+    """Return what was stored at ``location`` without its compression; errors as :func:`read`."""
     if content.startswith(_GZIP_MAGIC):
         try:
             return gzip.decompress(content)
         except (OSError, EOFError) as error:
-            raise StorageError(f"cannot read {place}: damaged gzip file: {error}") from error
+            raise StorageError(f"cannot read {location}: damaged gzip file: {error}") from error
     if content.startswith(_ZSTD_MAGIC):
-        raise NotSupportedError(f"a state file compressed with zstd ({place})")
+        raise NotSupportedError(f"a state file compressed with zstd ({location})")
     return content
 
 

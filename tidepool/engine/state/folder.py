@@ -30,7 +30,7 @@ class Folder:
                 f'unable to open state directory "file://{root}": no such folder; make it with: mkdir -p {root}'
             )
 
-    def place(self, key: Path) -> str:
+    def location(self, key: Path) -> str:
         return str(key)
 
     def read(self, key: Path) -> bytes:
@@ -86,7 +86,7 @@ class FileLog:
         self._length = 0
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return str(self.path)
 
     def write(self, text: bytes) -> None:

@@ -233,7 +233,7 @@ def read(log: Log, decode: Decode) -> Interrupted | None:
     try:
         header = json.loads(whole[0])
         if header["journal"] != FORMAT:
-            raise EngineError(f"the journal {log.place} was written by another version of this engine")
+            raise EngineError(f"the journal {log.location} was written by another version of this engine")
         records: list[Record] = []
         commit = None
         for line in whole[1:]:
@@ -244,7 +244,7 @@ def read(log: Log, decode: Decode) -> Interrupted | None:
                 records.append(decode_record(fields, decode))
     except (ValueError, KeyError, TypeError) as error:
         raise EngineError(
-            f"the journal {log.place} of an interrupted operation is damaged: {error}. "
+            f"the journal {log.location} of an interrupted operation is damaged: {error}. "
             "It tells what that operation made. Move it away and run a refresh to go on without it."
         ) from error
     return Interrupted(header["base"], header["operation"], tuple(records), commit)
@@ -301,7 +301,7 @@ def recover(
         made = len(interrupted.records)
         raise EngineError(
             f"the last {interrupted.operation} of this stack was cut off, and its state was changed by "
-            f"something else since. The {made} records of what it did are in {log.place} and are not part of "
+            f"something else since. The {made} records of what it did are in {log.location} and are not part of "
             f"the state. Look through them, make the state right (`stack export`, `stack import`), and move "
             "the journal away to go on"
         )

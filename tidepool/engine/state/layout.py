@@ -190,12 +190,12 @@ def verify_version(bucket: Bucket, layout: Layout) -> bool:
     if version is not None and version > _VERSION:
         raise EngineError(
             f"state store unsupported: 'meta.yaml' version ({version}) is not supported by this engine, "
-            f"which reads version {_VERSION} ({bucket.place(layout.meta)}). Use the Pulumi CLI that wrote it"
+            f"which reads version {_VERSION} ({bucket.location(layout.meta)}). Use the Pulumi CLI that wrote it"
         )
     legacy = legacy_stacks(bucket, layout) if not version else []
     if version == 0 or legacy:
         raise EngineError(
-            f"the state in {bucket.place(layout.bookkeeping)} has the legacy layout without projects (stacks: "
+            f"the state in {bucket.location(layout.bookkeeping)} has the legacy layout without projects (stacks: "
             f"{', '.join(legacy) or 'none'}), which is not supported. Upgrade it with the Pulumi CLI: "
             "pulumi state upgrade"
         )
@@ -222,7 +222,7 @@ def _read_version(bucket: Bucket, layout: Layout) -> int | None:
     match = re.search(r"^[\"']?version[\"']?\s*:\s*(\d+)\s*(#.*)?$", text, re.MULTILINE)
     if match is None:
         raise EngineError(
-            f'corrupt store: missing version in "{bucket.place(layout.meta)}". Write "version: 1" into it, if the '
+            f'corrupt store: missing version in "{bucket.location(layout.meta)}". Write "version: 1" into it, if the '
             "stacks lie in folders of their projects"
         )
     return int(match[1])

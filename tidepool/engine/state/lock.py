@@ -172,7 +172,7 @@ class StackLock:
         for path, _ in gone:
             self._bucket.remove(path)
         return [
-            f"took over a lock whose process is gone: it was created by {holder} ({self._bucket.place(path)}). "
+            f"took over a lock whose process is gone: it was created by {holder} ({self._bucket.location(path)}). "
             "What it had under way is recovered from its journal, if it left one"
             for path, holder in gone
         ]
@@ -186,7 +186,7 @@ def _locked_message(bucket: Bucket, living: list[tuple[Path, Holder | str]]) -> 
     lines = [first]
     for path, holder in living:
         who = f"created by {holder}" if isinstance(holder, Holder) else f"its content is damaged: {holder}"
-        place = bucket.place(path)
+        place = bucket.location(path)
         lines.append(f"  {place if '://' in place else f'file://{place}'}: {who}")
     return "\n".join(lines)
 

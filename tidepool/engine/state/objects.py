@@ -1,4 +1,4 @@
-"""What buckets of objects share: compression, and the journal in objects of its own, since objects do not grow.
+"""Buckets of objects, and what they share: compression, and the journal in objects of its own, since objects do not grow.
 
 ``KEY/BEGAN-NUMBER``   each write of a journal; BEGAN tells the operations apart, in ns since 1970
 """
@@ -25,7 +25,7 @@ class ObjectBucket(ABC):
     folder = ""
 
     @abstractmethod
-    def place(self, key: Path) -> str: ...
+    def location(self, key: Path) -> str: ...
 
     @abstractmethod
     def get(self, key: Path) -> bytes:
@@ -53,11 +53,11 @@ class ObjectBucket(ABC):
         return self.folder + "/".join(key.parts)
 
     def above(self, folder: Path) -> str:
-        """What the names of all objects below ``folder`` begin with."""
+        """Return the beginning of the names of all objects below ``folder``."""
         return self.folder + "".join(f"{part}/" for part in folder.parts)
 
     def read(self, key: Path) -> bytes:
-        return files.unpacked(self.get(key), self.place(key))
+        return files.unpacked(self.get(key), self.location(key))
 
     def write(self, key: Path, content: bytes, *, durable: bool = True, mode: int = 0o600) -> None:
         # Durable they always are, and who may read them is their place's to say.
@@ -68,7 +68,7 @@ class ObjectBucket(ABC):
 
     def move(self, key: Path, target: Path) -> None:
         if not self.copy(key, target):
-            raise FileNotFoundError(self.place(key))
+            raise FileNotFoundError(self.location(key))
         self.delete([key])
 
     def remove(self, key: Path) -> None:
@@ -94,8 +94,8 @@ class ObjectLog:
         self._written: list[Path] = []
 
     @property
-    def place(self) -> str:
-        return self._bucket.place(self._key)
+    def location(self) -> str:
+        return self._bucket.location(self._key)
 
     def write(self, text: bytes) -> None:
         self._began = self._began or f"{time.time_ns():020}"

@@ -82,17 +82,17 @@ class PostgresBucket(ObjectBucket):
         if getattr(self, "_connection", None) is not None:
             self._disconnect()
 
-    def place(self, key: Path) -> str:
+    def location(self, key: Path) -> str:
         return f"{self._where}/{'/'.join(key.parts)}"
 
     def get(self, key: Path) -> bytes:
         rows = self._rows("SELECT data->>'data' FROM {table} WHERE key = %s", [self.name(key)], key)
         if not rows:
-            raise FileNotFoundError(self.place(key))
+            raise FileNotFoundError(self.location(key))
         try:
             return base64.b64decode(rows[0][0] or "", validate=True)
         except ValueError as error:
-            raise StorageError(f"{self.place(key)} is damaged: {error}") from error
+            raise StorageError(f"{self.location(key)} is damaged: {error}") from error
 
     def put(self, key: Path, content: bytes, *, new: bool = False) -> bool:
         data = json.dumps({"data": base64.b64encode(content).decode()})
@@ -124,14 +124,14 @@ class PostgresBucket(ObjectBucket):
         return [(int(when_us) * 1000, str(key).removeprefix(above)) for when_us, key in rows]
 
     def _rows(self, statement: str, values: Sequence[Any], key: Path) -> list[tuple[Any, ...]]:
-        with self._told("read", key):
+        with self._explained("read", key):
             try:
                 return self._done(statement, values).fetchall()
             except errors.UndefinedTable:
                 return []
 
     def _change(self, statement: str, values: Sequence[Any], key: Path) -> int:
-        with self._told("written", key):
+        with self._explained("written", key):
             try:
                 return self._done(statement, values).rowcount
             except errors.UndefinedTable:
@@ -186,7 +186,7 @@ class PostgresBucket(ObjectBucket):
             connection.close()
 
     @contextmanager
-    def _told(self, done: str, key: Path) -> Iterator[None]:
+    def _explained(self, done: str, key: Path) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:
@@ -195,7 +195,7 @@ class PostgresBucket(ObjectBucket):
             if password := self._given.get("password"):
                 words = words.replace(password, "***")
             raise StorageError(
-                f"{self.place(key)} cannot be {done}: {words}; {self._remedy(error, words)}"
+                f"{self.location(key)} cannot be {done}: {words}; {self._remedy(error, words)}"
             ) from None
 
     def _remedy(self, error: psycopg.Error, words: str) -> str:
@@ -211,7 +211,7 @@ class PostgresBucket(ObjectBucket):
 
 
 def _is_refused(error: psycopg.OperationalError) -> bool:
-    """Whether a server answered, and another try would be answered the same."""
+    """Tell whether a server answered, and another try would be answered the same."""
     words = str(error)
     return any(
         said in words

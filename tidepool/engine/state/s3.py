@@ -51,7 +51,7 @@ _TRUTHS: Final = {"true": True, "1": True, "t": True, "false": False, "0": False
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What a URL says. ``folder`` ends in ``/`` or is empty; ``texts`` and ``switches`` are its options."""
+    """The parts of a URL. ``folder`` ends in ``/`` or is empty; ``texts`` and ``switches`` are its options."""
 
     bucket: str
     folder: str
@@ -68,12 +68,12 @@ class Address:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is spoken to without TLS."""
+        """Tell whether it is spoken to without TLS."""
         return self.switches.get("disableSSL", False) or self.switches.get("disable_https", False)
 
     @property
     def has_path_style(self) -> bool:
-        """Whether the bucket is in the path of requests, rather than in the name of the host."""
+        """Tell whether the bucket is in the path of requests, rather than in the name of the host."""
         return any(self.switches.get(name, False) for name in ("s3ForcePathStyle", "use_path_style"))
 
 
@@ -126,16 +126,16 @@ class S3Bucket(ObjectBucket):
             if name in self._address.texts
         }
 
-    def place(self, key: Path) -> str:
+    def location(self, key: Path) -> str:
         return f"s3://{self._address.bucket}/{self.name(key)}"
 
     def get(self, key: Path) -> bytes:
         from botocore.exceptions import HTTPClientError, IncompleteReadError
 
         for is_last in (*[False] * _TRIES, True):
-            with self._told("read", key):
+            with self._explained("read", key):
                 try:
-                    content: bytes = self._asked("get_object", Key=self.name(key))["Body"].read()
+                    content: bytes = self._call("get_object", Key=self.name(key))["Body"].read()
                     return content
                 except (HTTPClientError, IncompleteReadError):
                     if is_last:  # what is cut off in the middle, the library does not try again
@@ -145,8 +145,8 @@ class S3Bucket(ObjectBucket):
     def put(self, key: Path, content: bytes, *, new: bool = False) -> bool:
         condition = {"IfNoneMatch": "*"} if new else {}
         try:
-            with self._told("written", key):
-                self._asked("put_object", Key=self.name(key), Body=content, **condition, **self._encryption)
+            with self._explained("written", key):
+                self._call("put_object", Key=self.name(key), Body=content, **condition, **self._encryption)
         except FileExistsError:
             return False
         return True
@@ -154,11 +154,11 @@ class S3Bucket(ObjectBucket):
     def delete(self, keys: Sequence[Path]) -> None:
         for first in range(0, len(keys), _AT_ONCE):
             some = [{"Key": self.name(key)} for key in keys[first : first + _AT_ONCE]]
-            with self._told("removed", keys[first]):
+            with self._explained("removed", keys[first]):
                 if len(some) == 1:
-                    self._asked("delete_object", **some[0])
+                    self._call("delete_object", **some[0])
                     continue
-                answer = self._asked("delete_objects", Delete={"Objects": some, "Quiet": True})
+                answer = self._call("delete_objects", Delete={"Objects": some, "Quiet": True})
             for failed in answer.get("Errors", ()):
                 raise StorageError(
                     f"s3://{self._address.bucket}/{failed['Key']} cannot be removed: {failed['Message']}"
@@ -167,8 +167,8 @@ class S3Bucket(ObjectBucket):
     def copy(self, key: Path, target: Path) -> bool:
         source = {"Bucket": self._address.bucket, "Key": self.name(key)}
         try:
-            with self._told("copied", key):
-                self._asked("copy_object", Key=self.name(target), CopySource=source, **self._encryption)
+            with self._explained("copied", key):
+                self._call("copy_object", Key=self.name(target), CopySource=source, **self._encryption)
         except FileNotFoundError:
             return False
         return True
@@ -191,8 +191,8 @@ class S3Bucket(ObjectBucket):
     def _pages(self, folder: Path, prefix: str) -> Iterator[Mapping[str, Any]]:
         more: dict[str, str] = {}
         while True:
-            with self._told("listed", folder):
-                page = self._asked(
+            with self._explained("listed", folder):
+                page = self._call(
                     "list_objects_v2", Prefix=f"{self.above(folder)}{prefix}", Delimiter="/", **more
                 )
             yield page
@@ -200,11 +200,11 @@ class S3Bucket(ObjectBucket):
                 return
             more = {"ContinuationToken": page["NextContinuationToken"]}
 
-    def _asked(self, call: str, **arguments: Any) -> Any:
+    def _call(self, call: str, **arguments: Any) -> Any:
         return getattr(self._client, call)(Bucket=self._address.bucket, **arguments)
 
     @contextmanager
-    def _told(self, done: str, key: Path) -> Iterator[None]:
+    def _explained(self, done: str, key: Path) -> Iterator[None]:
         """Say what went wrong. FileNotFoundError and FileExistsError where that is all."""
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
@@ -213,9 +213,9 @@ class S3Bucket(ObjectBucket):
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
             if code in ("NoSuchKey", "404"):
-                raise FileNotFoundError(self.place(key)) from None
+                raise FileNotFoundError(self.location(key)) from None
             if code in ("PreconditionFailed", "ConditionalRequestConflict"):
-                raise FileExistsError(self.place(key)) from None
+                raise FileExistsError(self.location(key)) from None
             said = error.response.get("Error", {}).get("Message") or str(error)
             raise self._failed(done, key, f"{code}: {said}", _REMEDIES.get(code, _BUSY)) from error
         except (BotoCoreError, HTTPClientError) as error:
@@ -223,7 +223,7 @@ class S3Bucket(ObjectBucket):
             raise self._failed(done, key, str(error).rstrip("."), remedy) from error
 
     def _failed(self, done: str, key: Path, said: str, remedy: str) -> StorageError:
-        return StorageError(f"{self.place(key)} cannot be {done}: {said}; {remedy}")
+        return StorageError(f"{self.location(key)} cannot be {done}: {said}; {remedy}")
 
 
 _BUSY: Final = "it was tried for half a minute; run the command again once the server is well"
@@ -298,7 +298,7 @@ def _client(address: Address, env: Mapping[str, str]) -> Any:
 
 
 def _own_credentials(env: Mapping[str, str]) -> dict[str, str | None]:
-    """Those of ``env``, which need not be this process's; without them they are looked for as by all tools of AWS."""
+    """Return those of ``env``, which need not be this process's; without them they are looked for as by all tools of AWS."""
     if not env.get("AWS_ACCESS_KEY_ID"):
         return {}
     return {

@@ -80,7 +80,7 @@ def read_update(bucket: Bucket, path: Path) -> UpdateInfo:
         return decode_update(json_text.loads(bucket.read(path)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise EngineError(
-            f"reading history file {bucket.place(path)}: {error}. Remove the file to see the rest of the history"
+            f"reading history file {bucket.location(path)}: {error}. Remove the file to see the rest of the history"
         ) from error
 
 
@@ -99,12 +99,12 @@ def read_tags(bucket: Bucket, path: Path) -> dict[str, str]:
         return {}
     except json_text.JsonDamage as error:
         raise EngineError(
-            f"the stack's tags are damaged: {bucket.place(path)}: {error}. Remove the file"
+            f"the stack's tags are damaged: {bucket.location(path)}: {error}. Remove the file"
         ) from error
     version = raw.get("version") if isinstance(raw, dict) else None
     if version != _VERSION:
         raise EngineError(
-            f"unsupported stack tags version: {version} (expected {_VERSION}) in {bucket.place(path)}"
+            f"unsupported stack tags version: {version} (expected {_VERSION}) in {bucket.location(path)}"
         )
     return dict(sorted((raw.get("tags") or {}).items()))
 
@@ -158,7 +158,7 @@ class RawCheckpoint:
     """A stack file as it was read: JSON values, secrets still encrypted. ``untyped`` is what ``stack export`` prints."""
 
     #: Where it is, for people.
-    place: str
+    location: str
     untyped: dict[str, Any]
 
     @property
@@ -258,7 +258,7 @@ class CheckpointStore:
                 verify(found)
             except (ValueError, OSError, EngineError):
                 continue  # damaged as well, or in a form that is not ours: the one before it may do
-            place = self._bucket.place(backup)
+            place = self._bucket.location(backup)
             when = (found.deployment.get("manifest") or {}).get("time", "an unknown time")
             return (
                 f"The newest usable backup is {place} ({found.resource_count} resources, of {when}). "
@@ -269,7 +269,7 @@ class CheckpointStore:
         return "There is no usable backup of it."
 
     def _damage(self, ref: StackReference, path: Path, error: Exception) -> str:
-        return f"the state of stack '{ref.name}' is damaged, nothing was changed: {self._bucket.place(path)}: {error}\n{self.way_back(ref)}"
+        return f"the state of stack '{ref.name}' is damaged, nothing was changed: {self._bucket.location(path)}: {error}\n{self.way_back(ref)}"
 
 
 def read_checkpoint(bucket: Bucket, path: Path) -> RawCheckpoint | None:
@@ -283,7 +283,7 @@ def read_checkpoint(bucket: Bucket, path: Path) -> RawCheckpoint | None:
         UnsupportedCheckpoint: when it needs what this engine does not support.
     """
     untyped = unwrap_checkpoint(json_text.loads(bucket.read(path)))
-    return RawCheckpoint(bucket.place(path), untyped) if untyped["deployment"] is not None else None
+    return RawCheckpoint(bucket.location(path), untyped) if untyped["deployment"] is not None else None
 
 
 def _is_set(env: Mapping[str, str], name: str) -> bool:

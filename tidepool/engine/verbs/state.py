@@ -41,7 +41,7 @@ def export(
         backend = workspace.backend
         raise EngineError(
             f"the current backend ({workspace.backend_name}) does not provide the ability to export previous "
-            f"deployments; copies of them are in {backend.bucket.place(backend.layout.backups(ref))}"
+            f"deployments; copies of them are in {backend.bucket.location(backend.layout.backups(ref))}"
         )
     untyped = workspace.backend.export(ref)
     if show_secrets and untyped.get("deployment"):
