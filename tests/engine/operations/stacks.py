@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
@@ -234,3 +236,15 @@ def await_line(process: subprocess.Popen[str], stream: IO[str] | None, wanted: s
     finally:
         late.cancel()
     raise AssertionError(f"{wanted!r} never came: {''.join(seen)}{ended(process).text}")
+
+
+@contextmanager
+def at_work(stack: Stack, name: str = "r0", count: int = 1) -> Iterator[subprocess.Popen[str]]:
+    """An ``up`` that is in the middle of the create of ``name``, and stays there."""
+    process = stack.start("up", COUNT=str(count), FAKE_FAULTS=json.dumps({f"create:{name}": "hang:600"}))
+    await_line(process, process.stdout, f"{name} creating")
+    try:
+        yield process
+    finally:
+        process.kill()
+        ended(process)

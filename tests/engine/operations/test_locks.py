@@ -7,27 +7,10 @@ import json
 import re
 import signal
 import socket
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
-from .stacks import Stack, await_line, ended
-
-HANGS = json.dumps({"create:r0": "hang:600"})
-
-
-@contextmanager
-def at_work(stack: Stack) -> Iterator[subprocess.Popen[str]]:
-    """An ``up`` that is in the middle of a create, and stays there."""
-    process = stack.start("up", COUNT="1", FAKE_FAULTS=HANGS)
-    await_line(process, process.stdout, "r0 creating")
-    try:
-        yield process
-    finally:
-        process.kill()
-        ended(process)
+from .stacks import Stack, at_work, ended
 
 
 def assert_untouched(stack: Stack, before: dict[str, bytes]) -> None:

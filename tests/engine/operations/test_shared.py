@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.engine.shared import SHARED, Place
 
-from .stacks import MANY, Ran, Stack, await_line, ended
+from .stacks import MANY, Ran, Stack, at_work, await_line, ended
 
 pytestmark = pytest.mark.slow
-
-HANGS = json.dumps({"create:r2": "hang:600"})
 
 
 class Person(Stack):
@@ -63,18 +59,6 @@ def people(
     return ada, ben
 
 
-@contextmanager
-def at_work(person: Person) -> Iterator[subprocess.Popen[str]]:
-    """An ``up`` that is in the middle of a create, and stays there."""
-    process = person.start("up", COUNT="3", FAKE_FAULTS=HANGS)
-    await_line(process, process.stdout, "r2 creating")
-    try:
-        yield process
-    finally:
-        process.kill()
-        ended(process)
-
-
 #: On a machine of another name, where no process of this one is seen.
 ELSEWHERE = (
     "unshare",
@@ -116,7 +100,7 @@ def test_one_goes_on_where_the_other_stopped(people: tuple[Person, Person]) -> N
 def test_one_changes_it_at_a_time_and_the_other_looks(people: tuple[Person, Person]) -> None:
     ada, ben = people
     ada.up(COUNT="2")
-    with at_work(ada) as process:
+    with at_work(ada, "r2", 3) as process:
         for verb in ("up", "refresh", "destroy"):
             refused = elsewhere(ben, verb)
             assert refused.code != 0
