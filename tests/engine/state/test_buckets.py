@@ -264,6 +264,7 @@ def test_each_call_outlives_a_fault(request: pytest.FixtureRequest, kind: str, f
             assert is_done(), name
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_is_told_with_the_remedy(shared: Place) -> None:
     assert shared.stop is not None
     assert shared.start is not None
