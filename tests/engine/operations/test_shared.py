@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -139,13 +140,15 @@ def test_what_the_one_made_before_the_machine_was_gone_the_other_takes_up(
 
 def test_a_lock_that_was_broken_under_an_operation_is_told_by_it(people: tuple[Person, Person]) -> None:
     ada, ben = people
-    process = ada.start("up", COUNT="3", FAKE_FAULTS=json.dumps({"create:r2": "hang:8"}))
-    await_line(process, process.stdout, "r2 creating")
-    cancelled = elsewhere(ben, "cancel", "--yes")
-    assert cancelled.code == 0, cancelled.text
-    went_on = elsewhere(ben, "up", COUNT="1")
-    assert went_on.code == 0, went_on.text
-    ran = ended(process)
+    with at_work(ada, "r2", 3) as process:
+        cancelled = elsewhere(ben, "cancel", "--yes")
+        assert cancelled.code == 0, cancelled.text
+        went_on = elsewhere(ben, "up", COUNT="1")
+        assert went_on.code == 0, went_on.text
+        process.send_signal(signal.SIGINT)
+        await_line(process, process.stdout, "Interrupt again to end at once")
+        process.send_signal(signal.SIGINT)
+        ran = ended(process)
     assert ran.code != 0
     assert "was changed by somebody else while this operation was at work" in ran.text
     assert "so it was not overwritten. What this operation came to is in" in ran.text

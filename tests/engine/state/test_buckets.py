@@ -98,6 +98,8 @@ def test_a_journal(place: Place) -> None:
 
     assert log().read() is None
     log().clear()
+    with pytest.raises(StorageError, match=r"dev\.journal is gone: whoever wrote it has ended"):
+        log().amend(b"0\n")
     first = log()
     first.write(b"1\n2\n")
     first.write(b"3\n")

@@ -137,6 +137,10 @@ class FileLog:
                 file.write(line)
                 file.flush()
                 os.fdatasync(file.fileno())
+        except FileNotFoundError as error:
+            raise StorageError(
+                f"the journal {self.path} is gone: whoever wrote it has ended. Look again"
+            ) from error
         except OSError as error:
             raise self._unwritable(error) from error
 

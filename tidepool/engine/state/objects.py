@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tidepool.engine.state import files
+from tidepool.engine.state.files import StorageError
 
 
 class ObjectBucket(ABC):
@@ -116,7 +117,9 @@ class ObjectLog:
         return b"".join(map(self._bucket.get, keys)) if keys else None
 
     def amend(self, line: bytes) -> None:
-        began, _, number = self._last()[-1].name.partition("-")
+        if not (keys := self._last()):
+            raise StorageError(f"the journal {self.location} is gone: whoever wrote it has ended. Look again")
+        began, _, number = keys[-1].name.partition("-")
         self._bucket.put(self._numbered(began, int(number) + 1), line)
 
     def clear(self) -> None:
