@@ -14,6 +14,7 @@ from tidepool.cluster.boot import Device, Folder, Service
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import MUNGE_KEY
 from tidepool.cluster.shape import Shape
+from tidepool.components.scratch import files_boot
 from tidepool.components.ssh_access import NODE_ACCESS, ONLY_ROOT, SSHD, login_access
 from tidepool.infrastructures.contract import Boot, File, Mount
 
@@ -60,6 +61,7 @@ def node_boot(
     shape: Shape,
     is_named: bool = False,
     confined: bool = False,
+    scratch: Sequence[Mount] = (),
 ) -> Boot:
     """Run munged, slurmd, and sshd for who has a job there.
 
@@ -79,7 +81,7 @@ def node_boot(
         services=(MUNGED, slurmd, NODE_ACCESS, SSHD),
         files=keys.files,
         folders=RUN_FOLDERS,
-        mounts=(Mount(home, "/home", read_only=False),),
+        mounts=(Mount(home, "/home", read_only=False), *scratch),
         devices=tuple(Device(path, minor=number) for number, path in enumerate(paths)),
     )
 
@@ -144,22 +146,27 @@ def controller_boot(
     names_slots: bool = False,
     is_alone: bool = True,
     configuration: Mapping[str, str] = FrozenDict(),
+    scratch: Sequence[Mount] = (),
+    has_files: bool = False,
 ) -> Boot:
     """Run munged, sshd and slurmctld; ``home`` is the volume of /home, all else is as of `slurmctld_boot`.
 
-    ``configuration`` are the texts of Slurm's files, by name: they come when machines run, and change then.
+    ``configuration`` are the texts of Slurm's files, by name: they come when machines run, and change then. With ``has_files``
+    homes are counted and ``scratch`` is wiped here.
     """
     slurmctld = slurmctld_boot(state=state, settings=settings, names_slots=names_slots, is_alone=is_alone)
+    people = files_boot() if has_files else Boot()
     return Boot(
         # sshd first: whoever comes in to see why slurmctld does not start gets in.
-        services=(MUNGED, SSHD, *slurmctld.services),
-        files=(*keys.files, ONLY_ROOT, *slurmctld.files, *_power_programs()),
+        services=(MUNGED, SSHD, *people.services, *slurmctld.services),
+        files=(*keys.files, ONLY_ROOT, *slurmctld.files, *_power_programs(), *people.files),
         folders=(
             *RUN_FOLDERS,
             *slurmctld.folders,
             Folder(controller_programs.SPOOL, "0700", "slurm", "slurm"),
+            *people.folders,
         ),
-        mounts=(*slurmctld.mounts, Mount(home, "/home", read_only=False)),
+        mounts=(*slurmctld.mounts, Mount(home, "/home", read_only=False), *scratch),
         live_files=tuple(File(f"{_SETTINGS}/{name}", text) for name, text in sorted(configuration.items())),
     )
 
@@ -206,13 +213,18 @@ def slurmctld_boot(
     )
 
 
-def login_boot(keys: Keys, *, home: Input[str], cpus: float, memory_mib: int) -> Boot:
-    """Run munged and sshd, for Slurm's commands; ``home`` is the volume of /home. The rest is what a user can take."""
+def login_boot(
+    keys: Keys, *, home: Input[str], cpus: float, memory_mib: int, scratch: Sequence[Mount] = ()
+) -> Boot:
+    """Run munged and sshd, for Slurm's commands; ``home`` is the volume of /home.
+
+    A user can take ``cpus`` processors and ``memory_mib`` of memory.
+    """
     return Boot(
         services=(MUNGED, SSHD),
         files=(*keys.files, *login_access(cpus, memory_mib)),
         folders=RUN_FOLDERS,
-        mounts=(Mount(home, "/home", read_only=False),),
+        mounts=(Mount(home, "/home", read_only=False), *scratch),
     )
 
 

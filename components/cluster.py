@@ -14,6 +14,8 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.account_tree import AccountTree
 from tidepool.components.compute_fleet import ComputeFleet
 from tidepool.components.desired_state import DesiredState
+from tidepool.components.files import Files, file_outputs
+from tidepool.components.scratch import has_files
 from tidepool.components.slurm_controller import SlurmController
 
 if TYPE_CHECKING:
@@ -81,6 +83,8 @@ class Cluster:
         # The scaler acts on nodes alone, and takes no longer for a thousand users.
         if (state.spec.accounts or state.spec.qos) and state.only is None:
             AccountTree(name, controller=self.controller, opts=opts)
+        if has_files(state.spec) and state.only is None:
+            Files(name, controller=self.controller, opts=opts)
         self.kubernetes, self.pools = None, {}
         if state.spec.kubernetes is not None:
             self.kubernetes = self._kubernetes(name, state.spec.kubernetes.kubeconfig, toolchain)
@@ -99,6 +103,10 @@ class Cluster:
             "fleets": {name: fleet.nodes for name, fleet in self.fleets.items()},
             "sshKey": controller.private_key,
         }
+        if controller.file_server is not None:
+            outputs["fileServer"] = controller.file_server.connection
+        if has_files(self.spec):
+            outputs["files"] = file_outputs(self.spec, controller.locations.stack)
         if self.kubernetes is not None:
             outputs["pools"] = Output.from_input({name: pool.roles for name, pool in self.pools.items()})
             outputs["kubernetes"] = Output.from_input(

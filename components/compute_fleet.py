@@ -110,6 +110,7 @@ class ComputeFleet(pulumi.ComponentResource):
             node_boot(
                 controller.keys,
                 home=controller.home if location.home is None else location.home,
+                scratch=controller.scratch if location.scratch is None else location.scratch,
                 controllers=controller.hosts,
                 shape=fleet.shape,
                 is_named=controller.names_slots,

@@ -35,7 +35,7 @@ from tidepool.cluster.roles import (
 from tidepool.components.boots import Keys, node_boot
 from tidepool.components.slurm_controller import SlurmController, known_part
 from tidepool.components.ssh_access import NODE_ACCESS, SSHD
-from tidepool.infrastructures.contract import Boot, File, MachineOrder
+from tidepool.infrastructures.contract import Boot, File, MachineOrder, Mount
 
 #: What pods can be made of, once: a pool's machines reach no registry. A mark says that one came to its end.
 _IMPORT: Final = f"""\
@@ -65,6 +65,7 @@ def converged_boot(
     is_named: bool = False,
     confined: bool = False,
     slurmctld: Boot | None = None,
+    scratch: Sequence[Mount] = (),
 ) -> Boot:
     """Run sshd; munged and slurmd while the machine serves Slurm, containerd and the kubelet while it serves Kubernetes.
 
@@ -72,7 +73,13 @@ def converged_boot(
     is as of `node_boot`, but for ``slurmctld``: that of the machine which runs it while it serves Slurm.
     """
     slurm = node_boot(
-        keys, home=home, controllers=controllers, shape=pool.shape, is_named=is_named, confined=confined
+        keys,
+        home=home,
+        controllers=controllers,
+        shape=pool.shape,
+        is_named=is_named,
+        confined=confined,
+        scratch=scratch,
     )
     munged, *others = [
         replace(each, role="slurm") for each in slurm.services if each not in (NODE_ACCESS, SSHD)
@@ -245,6 +252,7 @@ def _boot(pool: ConvergedPool, controller: SlurmController, slurmctld: Boot | No
         is_named=controller.names_slots,
         confined=controller.spec.confines_jobs,
         slurmctld=slurmctld,
+        scratch=controller.scratch,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -14,7 +15,8 @@ from pulumi.runtime.settings import get_root_resource, set_root_resource
 
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.golden_image import GoldenImage
-from tidepool.infrastructures.contract import Infrastructure, VolumeOrder
+from tidepool.components.scratch import scratch_mounts
+from tidepool.infrastructures.contract import Infrastructure, Mount, VolumeOrder
 from tidepool.infrastructures.registry import infrastructures_of
 
 
@@ -32,15 +34,16 @@ class ClusterScope(pulumi.ComponentResource):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """An infrastructure of a cluster, and what it gave for the cluster's network, its images by their names, and ``/home``.
+    """An infrastructure of a cluster, and what it gave for the cluster's network, its images by their names, ``/home`` and scratch.
 
-    ``home`` is None on the controller's infrastructure, where it is the controller's own volume.
+    ``home`` and ``scratch`` are None on the controller's infrastructure, where they are the controller's own volumes.
     """
 
     infrastructure: Infrastructure
     network: pulumi.Input[str]
     images: Mapping[str, pulumi.Input[str]]
     home: Output[str] | None = None
+    scratch: tuple[Mount, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +92,22 @@ def register_locations(spec: ClusterSpec, scope: str = "", folder: Path | None =
         infrastructures = infrastructures_of(spec, stack)
         networks = {name: each.network("net", spec.network) for name, each in infrastructures.items()}
         digests = {image: _digest(spec, image, folder, infrastructures) for image in spec.images}
-        by_name = {
-            name: Location(
+        by_name = {}
+        for name, each in infrastructures.items():
+            images = {image: each.image(image, digests[image]) for image in spec.images_on(name)}
+            is_own = name == spec.controller.infrastructure.name
+            by_name[name] = Location(
                 each,
                 networks[name],
-                {image: each.image(image, digests[image]) for image in spec.images_on(name)},
-                None
-                if name == spec.controller.infrastructure.name
-                else each.volume(VolumeOrder("home", retain=True)),
+                images,
+                None if is_own else each.volume(VolumeOrder("home", retain=True)),
+                None if is_own else scratch_mounts(spec, partial(_volume, each)),
             )
-            for name, each in infrastructures.items()
-        }
     return Locations(spec, stack, by_name, parent)
+
+
+def _volume(infrastructure: Infrastructure, name: str) -> Output[str]:
+    return infrastructure.volume(VolumeOrder(name))
 
 
 def _digest(

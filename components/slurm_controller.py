@@ -16,8 +16,14 @@ from tidepool import resources
 from tidepool.cluster import addresses, hostlist
 from tidepool.cluster.accounts import Account, Qos
 from tidepool.cluster.controller_programs import absent_state
+from tidepool.cluster.files import FileServer, HomeFolders, Scratch
 from tidepool.cluster.firewall import Firewall
-from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
+from tidepool.cluster.names import (
+    ACCOUNTING_HOST,
+    BACKUP_CONTROLLER_HOST,
+    CONTROLLER_HOST,
+    FILE_SERVER_HOST,
+)
 from tidepool.cluster.part import Network, Part
 from tidepool.cluster.pool import ConvergedPool, Kubernetes
 from tidepool.cluster.scaling import Scaling
@@ -33,9 +39,11 @@ from tidepool.cluster.spec import ClusterSpec, Controller, Fleet, Limits, Partit
 from tidepool.cluster.spec_reading import SpecError, read_spec
 from tidepool.cluster.users import Directory, Group, User, UserList
 from tidepool.components.boots import Keys, accounting_boot, controller_boot, login_boot, slurmctld_boot
+from tidepool.components.file_server import file_server_boot, served_by
 from tidepool.components.locations import Locations, register_locations
+from tidepool.components.scratch import has_files, scratch_mounts
 from tidepool.components.user_directory import list_users
-from tidepool.infrastructures.contract import Boot, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Boot, Machine, MachineOrder, Mount, VolumeOrder
 
 #: The smallest network whose default subnets are /24, and into how many parts a smaller one falls.
 _DEFAULT_PREFIX: Final = 24
@@ -78,6 +86,9 @@ class ClusterKeys(TypedDict, total=False):
     accounts: Sequence[Account]
     qos: Sequence[Qos]
     firewall: Firewall
+    home: HomeFolders
+    scratch: Scratch | None
+    file_server: FileServer | None
     limits: Limits
     scaling: Scaling
     process_tracking: Literal["linuxproc", "cgroup"]
@@ -186,12 +197,16 @@ class SlurmController(pulumi.ComponentResource):
     """Keys that every machine of the cluster has."""
     home: Output[str]
     """The volume of /home."""
+    scratch: tuple[Mount, ...]
+    """Where machines of the controller's infrastructure have scratch; empty where there is none."""
     hosts: tuple[str, ...]
     """Host names that slurmd asks for its configuration, the first in charge."""
     pool_controllers: Mapping[str, Boot]
     """By its name, more of the boot of the pool's machine that runs slurmctld; empty where `ctl` is in charge."""
     users: resources.Users
     """Who may log in, on the volume of /home."""
+    file_server: Machine | None
+    """The machine that serves /home and scratch; None where the cluster has none of its own."""
     configuration: resources.Configuration
     """Slurm's files on all machines, on which slots and nodes depend."""
     accounting_machine: pulumi.Resource | None
@@ -230,6 +245,8 @@ class SlurmController(pulumi.ComponentResource):
         self.public_key, self.private_key = ssh.public_key, Output.secret(ssh.private_key)
         self.keys = Keys(Output.secret(munge.key), self.public_key)
         self.home = self._volume("home", retain=True)
+        self.scratch = scratch_mounts(spec, self._volume)
+        self.file_server = self._file_server()
 
         # A pool's machine has Slurm's files from where `ctl` has them: it is made when these are there already.
         on = spec.controller_slot
@@ -320,6 +337,8 @@ class SlurmController(pulumi.ComponentResource):
                 names_slots=self.names_slots,
                 is_alone=settings is None and not self.spec.controller.backup,
                 configuration=configuration(self.spec),
+                scratch=self.scratch,
+                has_files=has_files(self.spec),
             ),
             self._mine,
         )
@@ -343,6 +362,27 @@ class SlurmController(pulumi.ComponentResource):
         # A slurmctld that starts before slurmdbd answers ends, or does not register its cluster.
         return (self._machine(ACCOUNTING_HOST, address, accounting.shape, boot, wait_ready=True),)
 
+    def _file_server(self) -> Machine | None:
+        server = self.spec.file_server
+        if server is None:
+            return None
+        boot = self._infrastructure.boot(
+            FILE_SERVER_HOST,
+            file_server_boot(self.keys, self.spec, served_by(self._infrastructure, self.home, self.scratch)),
+            self._mine,
+        )
+        image = self.locations.own.images[self.spec.file_server_image]
+        order = MachineOrder(
+            FILE_SERVER_HOST,
+            self.locations.own.network,
+            self.spec.own_addresses.file_server,
+            server.shape,
+            image,
+            boot,
+            wait_ready=True,
+        )
+        return self.locations.own.infrastructure.machine(order, self._mine)
+
     def _logins(self) -> dict[str, Machine]:
         spec = self.spec
         if not spec.controller.login_machines:
@@ -350,7 +390,9 @@ class SlurmController(pulumi.ComponentResource):
         shape, limits = spec.controller.shape, spec.controller.login_limits
         cpus, memory_mib = limits.cpus or shape.cpus / 2, limits.memory_mib or shape.memory_mib // 2
         boot = self._infrastructure.boot(
-            "login", login_boot(self.keys, home=self.home, cpus=cpus, memory_mib=memory_mib), self._mine
+            "login",
+            login_boot(self.keys, home=self.home, cpus=cpus, memory_mib=memory_mib, scratch=self.scratch),
+            self._mine,
         )
         hosts = {
             _LOGIN_HOST.format(number): spec.own_addresses.login(number)
@@ -364,7 +406,10 @@ class SlurmController(pulumi.ComponentResource):
         own = self.locations.own
         image = own.images[self.spec.controller_image]
         order = MachineOrder(host, own.network, address, shape, image, boot, wait_ready)
-        return own.infrastructure.machine(order, self._mine)
+        # Who mounts what it serves is there after it, and gone before it.
+        served = [self.file_server.resource] if self.file_server else []
+        opts = pulumi.ResourceOptions(parent=self, depends_on=served) if served else self._mine
+        return own.infrastructure.machine(order, opts)
 
     def _volume(self, name: str, retain: bool = False) -> Output[str]:
         return self._infrastructure.volume(VolumeOrder(name, retain), self._mine)

@@ -31,7 +31,9 @@ BOTH = (CONVERGED, NEXT_CONVERGED)
 IMAGES = {
     "debian-12",
     "debian-12-cloud",
+    "debian-12-nfs",
     "debian-12-vm",
+    "debian-12-vm-nfs",
     "debian-13",
     "debian-13-slurm-22.05",
     "debian-14",

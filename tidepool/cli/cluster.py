@@ -9,7 +9,7 @@ from typing import Any, Final
 from tidepool.cli.context import Connection
 from tidepool.cli.errors import FAILED, NOT_THERE, Failure
 from tidepool.cli.stack import Stack
-from tidepool.cluster.names import CONTROLLER_HOST
+from tidepool.cluster.names import CONTROLLER_HOST, FILE_SERVER_HOST
 from tidepool.cluster.slots import fleet_and_number
 
 #: What a person may call the machine of slurmctld.
@@ -74,7 +74,12 @@ def parse_outputs(stack: str, outputs: Mapping[str, Any]) -> Cluster:
             code=FAILED,
         )
     logins = tuple(outputs.get("logins") or ())
-    named = {CONTROLLER_HOST: controller, **{f"login-{i}": each for i, each in enumerate(logins, 1)}}
+    server = {FILE_SERVER_HOST: outputs["fileServer"]} if "fileServer" in outputs else {}
+    named = {
+        CONTROLLER_HOST: controller,
+        **server,
+        **{f"login-{i}": each for i, each in enumerate(logins, 1)},
+    }
     return Cluster(
         stack=stack,
         name=str(outputs.get("cluster") or stack),

@@ -85,6 +85,7 @@ def examine_stack(stack: Stack | Failure) -> Iterator[Finding]:
             "infrastructures", "note", f"not looked at, for none is named: {stack.what}", stack.remedy
         )
         return
+    from tidepool.cli.homes import home_findings
     from tidepool.cli.remote_infrastructure import named_infrastructures
     from tidepool.cli.stack_spec import described_spec
     from tidepool.engine.errors import EngineError
@@ -94,11 +95,13 @@ def examine_stack(stack: Stack | Failure) -> Iterator[Finding]:
     except (Failure, EngineError) as error:
         yield Finding("spec", "lacks", str(error), getattr(error, "remedy", ""))
     try:
-        named = named_infrastructures(stack, stack.outputs() if stack.may_have_state else None)
+        outputs = stack.outputs() if stack.may_have_state else None
+        named = named_infrastructures(stack, outputs)
     except (Failure, EngineError) as error:
         yield Finding("state", "lacks", str(error), getattr(error, "remedy", ""))
         return
     yield from fitness(stack, named)
+    yield from home_findings(stack, outputs)
 
 
 def _commands(context: Context) -> Iterator[Finding]:

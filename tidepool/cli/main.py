@@ -46,6 +46,8 @@ VERBS: Final = {
     "logs": ("logs", "Show what a machine and Slurm's daemons on it said."),
     "drain": ("drain", "Let no new jobs start on nodes."),
     "resume": ("drain", "Put nodes back into service."),
+    "quota": ("files", "Show what people use of /home, of how much."),
+    "scratch": ("files", "Show what goes from scratch and when, and what went."),
     "image": ("image", "Build golden images, show, compare and verify them, and write them in other forms."),
     "doctor": ("doctor", "Say what this machine lacks, and what mends it."),
     "sudoers": ("sudoers", "Write sudo's rules: who administrates, and who looks and drains."),

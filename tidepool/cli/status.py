@@ -14,6 +14,7 @@ import click
 from tidepool import infrastructures
 from tidepool.cli import errors, show
 from tidepool.cli.cluster import Cluster, local_connection, not_up, parse_outputs
+from tidepool.cli.homes import home_problems
 from tidepool.cli.options import json_option, stack_options
 from tidepool.cli.overview import NOBODY, Overview, Summary, overview, problems_of_pools, summary, tables
 from tidepool.cli.problems import Observations, RemoteMachines
@@ -81,7 +82,8 @@ def look(stack: Stack) -> Overview:
         remote = pool.submit(_remote_machines, stack, outputs)
         cluster = _cluster(stack, outputs, lambda: bool(machines.result() or remote.result().machines))
         seen = _observe(stack, cluster, machines.result(), pool)
-        return overview(cluster, replace(seen, remote=remote.result()))
+        view = overview(cluster, replace(seen, remote=remote.result()))
+        return replace(view, problems=(*view.problems, *home_problems(stack, outputs)))
 
 
 def pools_of_stack(stack: Stack) -> PoolsView | None:

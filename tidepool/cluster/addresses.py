@@ -59,6 +59,10 @@ class OwnAddresses:
         return self.network[4]
 
     @property
+    def file_server(self) -> IPv4Address:
+        return self.network[5]
+
+    @property
     def control_plane(self) -> IPv4Address:
         return self.network[6]
 

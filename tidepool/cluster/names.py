@@ -17,7 +17,7 @@ LONGEST_CLUSTER_NAME: Final = 40
 #: Words that mean something else where Slurm expects a name of this kind.
 _TAKEN_BY_SLURM: Final = frozenset({"all", "default", "none", "unlimited"})
 #: What the cluster's own machines are called, with a number behind it or without.
-_TAKEN_BY_MACHINES: Final = frozenset({"ctl", "ctlbackup", "dbd", "kube", "login"})
+_TAKEN_BY_MACHINES: Final = frozenset({"ctl", "ctlbackup", "dbd", "kube", "login", "nfs"})
 
 #: How names of partitions begin that no person has asked for.
 RESERVED_PARTITIONS: Final = "tidepool_"
@@ -33,6 +33,7 @@ CONTROLLER_HOST: Final = "ctl"
 BACKUP_CONTROLLER_HOST: Final = "ctlbackup"
 ACCOUNTING_HOST: Final = "dbd"
 CONTROL_PLANE_HOST: Final = "kube"
+FILE_SERVER_HOST: Final = "nfs"
 
 #: Ways to the cluster's Kubernetes: Tidepool's own, and a person's who may do everything in one of the cluster's own.
 KUBERNETES_ACCESS: Final = "kubernetes"

@@ -22,6 +22,7 @@ from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster import addresses, spec_checks
 from tidepool.cluster.accounts import Account, Qos
+from tidepool.cluster.files import FileServer, HomeFolders, Scratch
 from tidepool.cluster.firewall import Firewall
 from tidepool.cluster.flows import Flow, Forward, flows, forwards
 from tidepool.cluster.frozen import FrozenDict, frozen
@@ -29,6 +30,7 @@ from tidepool.cluster.names import (
     ACCOUNTING_HOST,
     BACKUP_CONTROLLER_HOST,
     CONTROLLER_HOST,
+    FILE_SERVER_HOST,
     cluster_name,
     fleet_name,
     partition_name,
@@ -334,6 +336,14 @@ class ClusterSpec(Part):
         default=Firewall(),
         description="Who reaches login machines from outside, and what machines reach there; by default nobody, and nothing.",
     )
+    home: HomeFolders = Field(default=HomeFolders(), description="What people may use of /home.")
+    scratch: Scratch | None = Field(
+        default=None, description="A scratch that is wiped by age; `{}` for one as below. None by default."
+    )
+    file_server: FileServer | None = Field(
+        default=None,
+        description="A machine `nfs` of the cluster's own that serves /home and scratch by NFS; `{}` for one as below. None by default: machines have them from where the infrastructure has volumes.",
+    )
     limits: Limits = Field(default=Limits(), description="What the scaler never goes beyond.")
     scaling: Scaling = Field(default=Scaling(), description="How the scaler works.")
     process_tracking: Literal["linuxproc", "cgroup"] | None = Field(
@@ -378,7 +388,10 @@ class ClusterSpec(Part):
         """The cluster's own machines that are there, by name."""
         own = self.controller
         return self._own_hosts(
-            backup=own.backup, accounting=own.accounting is not None, logins=own.login_machines
+            backup=own.backup,
+            accounting=own.accounting is not None,
+            logins=own.login_machines,
+            files=self.file_server is not None,
         )
 
     @property
@@ -386,13 +399,17 @@ class ClusterSpec(Part):
         """All that the cluster's own machines can be, by name: the same whichever of them are there."""
         return self._own_hosts(backup=True, accounting=True, logins=addresses.MOST_LOGIN_MACHINES)
 
-    def _own_hosts(self, *, backup: bool, accounting: bool, logins: int) -> Mapping[str, IPv4Address]:
+    def _own_hosts(
+        self, *, backup: bool, accounting: bool, logins: int, files: bool = False
+    ) -> Mapping[str, IPv4Address]:
         places = self.own_addresses
         own = {CONTROLLER_HOST: places.controller}
         if backup:
             own[BACKUP_CONTROLLER_HOST] = places.backup_controller
         if accounting:
             own[ACCOUNTING_HOST] = places.accounting
+        if files:
+            own[FILE_SERVER_HOST] = places.file_server
         return {**own, **self._login_hosts(logins)}
 
     @property
@@ -423,6 +440,12 @@ class ClusterSpec(Part):
     @property
     def controller_image(self) -> str:
         return self.controller.infrastructure.image or self.controller.image or self.image
+
+    @property
+    def file_server_image(self) -> str:
+        """The image of the file server; that of the controller with ``-nfs``, unless another one is named."""
+        server = self.file_server
+        return server.image if server is not None and server.image else f"{self.controller_image}-nfs"
 
     def fleet_image(self, fleet: Fleet, infrastructure: Infrastructure) -> str:
         return infrastructure.image or fleet.image or self.image
@@ -479,6 +502,7 @@ class ClusterSpec(Part):
         used = {self.fleet_image(found.fleet, found.entry) for found in self.entries(name)}
         if self.controller.infrastructure.name == name:
             used |= {self.controller_image, *(pool.image for pool in self.pools)}
+            used |= {self.file_server_image} if self.file_server else set()
         return tuple(sorted(used))
 
     @property

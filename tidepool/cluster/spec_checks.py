@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from tidepool.cluster import account_checks, firewall_checks, user_checks
+from tidepool.cluster.files import file_mistakes
 from tidepool.cluster.network_checks import kubernetes_networks, subnets_outside, subnets_overlapping
 from tidepool.cluster.roles import ROLES
 from tidepool.cluster.slurm_options import Value, check_cgroup_conf, check_partition, check_slurm_conf
@@ -297,5 +298,6 @@ _CHECKS: Final[tuple[Callable[[Mapping[str, Any]], Iterator[Mistake]], ...]] = (
     account_checks.accounts,
     user_checks.users,
     firewall_checks.firewall,
+    file_mistakes,
     _options,
 )

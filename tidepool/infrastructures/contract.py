@@ -119,6 +119,15 @@ class Infrastructure(Protocol):
 
 
 @runtime_checkable
+class Storing(Protocol):
+    """An infrastructure that has no folders which machines share: they mount them of the cluster's own file server."""
+
+    def store(self) -> Output[str]:
+        """A disk of the file server, which has all that it serves; gives what its mount names it by."""
+        ...
+
+
+@runtime_checkable
 class Prepared(Protocol):
     """An infrastructure of one fleet (`for_fleet`), all of whose machines need more than network, image and boot.
 

@@ -27,7 +27,13 @@ def volume_mistakes(
 
     ``path`` is where the options stand, ``remedy`` what is to be written of one that is missing.
     """
-    needed = ["home"]
+    if spec.file_server is not None and has_own_machines(spec, infrastructure):
+        for name in sorted(volumes):
+            yield Mistake(
+                f"{path}.volumes.{name}", None, "the cluster's own file server has it; leave it out"
+            )
+        return
+    needed = ["home", *(["scratch"] if spec.scratch else [])]
     if has_own_machines(spec, infrastructure):
         needed += ["slurmctld", *(["database"] if spec.controller.accounting else [])]
     for name in needed:
@@ -46,4 +52,5 @@ def own_addresses(spec: ClusterSpec) -> tuple[IPv4Address, ...]:
     """Return the addresses of the cluster's own machines, there or not, in the order of their numbers."""
     places = spec.own_addresses
     logins = (places.login(number) for number in range(1, spec.controller.login_machines + 1))
-    return (places.controller, places.backup_controller, places.accounting, *logins)
+    server = [places.file_server] if spec.file_server else []
+    return (places.controller, places.backup_controller, places.accounting, *logins, *server)

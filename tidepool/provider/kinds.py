@@ -25,7 +25,7 @@ _CLASSES: Final = {
     "tidepool:slurm:Node": ("tidepool.provider.node", "NodeKind"),
     "tidepool:slurm:Users": ("tidepool.provider.users", "UsersKind"),
 }
-#: Of clusters with pools or accounts, and of machines of several infrastructures: no other cluster waits for what they import.
+#: Of clusters with pools, accounts or quotas, and of machines of several infrastructures: no other cluster waits for what they import.
 _LATER: Final = {
     "tidepool:keys:Authority": ("tidepool.provider.certificates", "AuthorityKind"),
     "tidepool:keys:Certificate": ("tidepool.provider.certificates", "CertificateKind"),
@@ -39,6 +39,7 @@ _LATER: Final = {
     "tidepool:ssh:Machine": ("tidepool.provider.ssh", "SshMachineKind"),
     "tidepool:slurm:Account": ("tidepool.provider.accounts", "AccountKind"),
     "tidepool:slurm:Association": ("tidepool.provider.accounts", "AssociationKind"),
+    "tidepool:files:Policy": ("tidepool.provider.files", "FilePolicyKind"),
     "tidepool:slurm:Qos": ("tidepool.provider.accounts", "QosKind"),
 }
 TOKENS: Final = frozenset({*_CLASSES, *_LATER})

@@ -24,4 +24,5 @@ from tidepool.resources.declarations import Slots as Slots
 from tidepool.resources.declarations import SshAccess as SshAccess
 from tidepool.resources.declarations import SshKey as SshKey
 from tidepool.resources.declarations import SshMachine as SshMachine
+from tidepool.resources.files import FilePolicy as FilePolicy
 from tidepool.resources.users import Users as Users

@@ -212,7 +212,7 @@ class DomainKind(LibvirtKind[DomainModel]):
 
     def create(self, wanted: DomainModel, task: Task) -> Made:
         do, name = self._host.do, wanted.name
-        disks = [self._volume(each.volume_id) for each in wanted.disks]
+        disks = [each.block_device or self._volume(each.volume_id) for each in wanted.disks]
         if wanted.cloudinit:
             self._volume(seed_path(wanted.cloudinit))
         self._reserve(wanted)

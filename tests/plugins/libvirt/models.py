@@ -100,9 +100,10 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk of a domain, by its volume's id."""
+    """A disk of a domain, by its volume's id, or a block device of its host."""
 
-    volume_id: str
+    volume_id: str = ""
+    block_device: str = ""
 
 
 @dataclass(frozen=True, slots=True)

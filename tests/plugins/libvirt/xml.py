@@ -79,8 +79,8 @@ def volume_xml(name: str, format: str, capacity: int, base: Stored | None = None
     return _written(told)
 
 
-def domain_xml(domain: DomainModel, disks: Sequence[Stored]) -> str:
-    """Return what a domain is defined by, transformed; ``disks`` are its volumes."""
+def domain_xml(domain: DomainModel, disks: Sequence[Stored | str]) -> str:
+    """Return what a domain is defined by, transformed; ``disks`` are its volumes, and devices of its host."""
     told = ET.Element("domain", type=domain.type)
     _text(told, "name", domain.name)
     _text(told, "description", domain.description)
@@ -93,9 +93,14 @@ def domain_xml(domain: DomainModel, disks: Sequence[Stored]) -> str:
     ET.SubElement(told, "cpu", mode=domain.cpu.mode)
     devices = ET.SubElement(told, "devices")
     for letter, each in zip("abc", disks, strict=False):
-        disk = ET.SubElement(devices, "disk", type="volume", device="disk")
-        ET.SubElement(disk, "driver", name="qemu", type=each.format)
-        ET.SubElement(disk, "source", pool=each.pool, volume=each.name)
+        kind = "block" if isinstance(each, str) else "volume"
+        disk = ET.SubElement(devices, "disk", type=kind, device="disk")
+        if isinstance(each, str):
+            ET.SubElement(disk, "driver", name="qemu", type="raw")
+            ET.SubElement(disk, "source", dev=each)
+        else:
+            ET.SubElement(disk, "driver", name="qemu", type=each.format)
+            ET.SubElement(disk, "source", pool=each.pool, volume=each.name)
         ET.SubElement(disk, "target", dev=f"vd{letter}", bus="virtio")
     if domain.cloudinit:
         seed = ET.SubElement(devices, "disk", type="file", device="cdrom")

@@ -15,8 +15,9 @@ import pulumi_libvirt as libvirt
 from pulumi import CustomTimeouts, Input, Output, ResourceOptions
 
 from tidepool import resources
+from tidepool.cluster.names import FILE_SERVER_HOST
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.infrastructures.cloud_init import Surroundings, seed
+from tidepool.infrastructures.cloud_init import Surroundings, by_nfs, seed
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.libvirt.domain import NETWORK, Identity, pool_of, stylesheet
 from tidepool.infrastructures.libvirt.filter import PARTS, Part, filter_name, filter_xml, part_of
@@ -30,6 +31,8 @@ from tidepool.infrastructures.remote import Ssh, ssh
 from tidepool.resources.declarations import Preflight, preflight
 
 _ARCHITECTURE: Final = "x86_64"
+#: The disk of the file server, in its machine.
+_STORE: Final = "/dev/vdb"
 #: The form that is uploaded: a whole disk, packed.
 _FORM: Final = "disk.qcow2"
 
@@ -61,12 +64,13 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         stack,
         options,
         hosts,
-        Surroundings(spec.own_hosts, prefix, beside=True),
+        Surroundings(spec.own_hosts, prefix, _mounting, beside=True),
         ssh(spec, stack),
         offering,
         {machine.address: seat for machine, seat in own if seat is not None},
         {},
         _filters(spec, stack, options, fits),
+        spec.own_addresses.file_server if options.place.store else None,
     )
 
 
@@ -120,6 +124,7 @@ class Libvirt:
     own: Mapping[IPv4Address, Seat]
     numbers: Mapping[IPv4Address, int]
     filters: Mapping[Part, tuple[NetworkFilter, ...]]
+    file_server: IPv4Address | None = None
 
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         numbers = {slot.address: slot.number for slot in fleet.slots()}
@@ -167,8 +172,14 @@ class Libvirt:
         return Output.all(*names).apply(lambda known: str(known[0]))
 
     def volume(self, order: VolumeOrder, opts: ResourceOptions | None = None) -> Output[str]:
-        """It is on a file server, and nobody here makes it or takes it away."""
+        """It is on a file server, and nobody here makes it or takes it away; or on the cluster's own, on the disk of that."""
+        if self.file_server is not None:
+            return Output.from_input(f"{self.file_server}:/{order.name}")
         return Output.from_input(self.options.place.volumes[order.name])
+
+    def store(self) -> Output[str]:
+        """It is the second disk of its machine."""
+        return Output.from_input(_STORE)
 
     def boot(self, name: str, boot: Boot, opts: ResourceOptions | None = None) -> Output[str]:
         parts = seed(replace(boot, files=(*boot.files, *self.ssh.files)), self.surroundings)
@@ -188,6 +199,10 @@ class Libvirt:
             for at, host in self.hosts.items()
         ]
         return Output.all(*names).apply(lambda _: name)
+
+    def _store(self, machine: str) -> Sequence[Mapping[str, str]]:
+        path = self.options.place.store
+        return [{"block_device": path}] if machine == FILE_SERVER_HOST and path is not None else []
 
     def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> Machine:
         offering, shape = self.offering, order.shape
@@ -220,7 +235,7 @@ class Libvirt:
             cpu={"mode": offering.cpu},
             vcpu=shape.cpus,
             memory=shape.memory_mib + offering.overhead_mib,
-            disks=[{"volume_id": disk.id}],
+            disks=[{"volume_id": disk.id}, *self._store(order.name)],
             # Its path is its key to libvirt; what follows the semicolon only tells the plugin's own ids apart.
             cloudinit=Output.from_input(order.boot).apply(lambda name: f"{folder}/{_seed_name(name)};seed"),
             network_interfaces=_interfaces(order, offering),
@@ -238,6 +253,17 @@ class Libvirt:
         )
         in_time = ResourceOptions(custom_timeouts=CustomTimeouts(create=f"{offering.boot_timeout_s}s"))
         return self.ssh.machine(order, domain.id, ResourceOptions.merge(opts, in_time))
+
+
+def _mounting(source: str, target: str, mode: str) -> Sequence[str]:
+    """Return the lines that mount a volume; the store is given a file system where it has none, and none where it is not understood."""
+    if source != _STORE:
+        return by_nfs(source, target, mode)
+    make = f"mkfs.ext4 -q -O project,quota -E quotatype=prjquota {_STORE}"
+    return [
+        f"blkid -p {_STORE} >/dev/null 2>&1 || test $? -ne 2 || {make}",
+        f"mountpoint -q {target} || mount -t ext4 -o {mode},prjquota {_STORE} {target}",
+    ]
 
 
 def _interfaces(order: MachineOrder, offering: Offering) -> list[Mapping[str, Any]]:

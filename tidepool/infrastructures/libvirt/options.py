@@ -224,6 +224,11 @@ class SiteOptions(Part):
         description="Where what machines share is: NFS exports `SERVER:/PATH` of `home`, `slurmctld`, with accounting "
         "`database`.",
     )
+    store: Annotated[str, Field(pattern=r"^/dev/[^\s,]+$")] | None = Field(
+        default=None,
+        description="With `file_server`: the disk that has all that it serves, on the host that it is on: a block device such as "
+        "`/dev/vg0/physics`. An empty one is given a file system, with quotas. Nobody here makes it or takes it away.",
+    )
     apart: bool = Field(
         default=True,
         description="Whether a backup controller must be on another host than the controller.",

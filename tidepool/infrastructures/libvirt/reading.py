@@ -73,6 +73,17 @@ def read_options(spec: ClusterSpec) -> Options:
 def _site_mistakes(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator[Mistake]:
     remedy = "libvirt has disks and no folders that machines share; name an NFS export, SERVER:/PATH"
     yield from volume_mistakes(spec, _NAME, path, place.volumes, remedy)
+    serves = spec.file_server is not None and has_own_machines(spec, _NAME)
+    if serves and place.store is None:
+        yield Mistake(
+            f"{path}.store",
+            None,
+            "it is missing: name the disk of the file server, such as /dev/vg0/physics, which has /home for as long as you keep it",
+        )
+    if place.store is not None and not serves:
+        yield Mistake(
+            f"{path}.store", place.store, "there is no file_server in the spec; leave one of them out"
+        )
     hosts = place.machines.hosts or tuple(place.hosts)
     if len(place.hosts) > 1 and place.bridge is None:
         yield Mistake(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final
 
-from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
+from tidepool.cluster.addresses import MOST_LOGIN_MACHINES
+from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST, FILE_SERVER_HOST
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.libvirt.options import Offering
@@ -104,12 +105,17 @@ def own_seats(
 
 def _machines(spec: ClusterSpec) -> Iterator[OwnMachine]:
     controller, hosts = spec.controller, spec.own_hosts
-    logins = [name for name in hosts if name not in _FIRST]
-    for place, name in enumerate((*_FIRST, *logins), 1):
+    logins = [name for name in hosts if name not in (*_FIRST, FILE_SERVER_HOST)]
+    places = {name: place for place, name in enumerate((*_FIRST, *logins), 1)}
+    # After all login machines that there can be, so that none of them moves for it.
+    places[FILE_SERVER_HOST] = len(_FIRST) + MOST_LOGIN_MACHINES + 1
+    for name, place in places.items():
         if name not in hosts:
             continue
         if name == ACCOUNTING_HOST and controller.accounting:
             shape, path = controller.accounting.shape, "controller.accounting.shape"
+        elif name == FILE_SERVER_HOST and spec.file_server:
+            shape, path = spec.file_server.shape, "file_server.shape"
         else:
             shape, path = controller.shape, "controller.shape"
         yield OwnMachine(name, hosts[name], place, shape, path)
