@@ -83,7 +83,7 @@ class Cluster:
         # The scaler acts on nodes alone, and takes no longer for a thousand users.
         if (state.spec.accounts or state.spec.qos) and state.only is None:
             AccountTree(name, controller=self.controller, opts=opts)
-        if has_files(state.spec) and state.only is None:
+        if has_files(state.spec, state.users) and state.only is None:
             Files(name, controller=self.controller, opts=opts)
         self.kubernetes, self.pools = None, {}
         if state.spec.kubernetes is not None:
@@ -105,8 +105,8 @@ class Cluster:
         }
         if controller.file_server is not None:
             outputs["fileServer"] = controller.file_server.connection
-        if has_files(self.spec):
-            outputs["files"] = file_outputs(self.spec, controller.locations.stack)
+        if has_files(self.spec, controller.known_users):
+            outputs["files"] = file_outputs(controller)
         if self.kubernetes is not None:
             outputs["pools"] = Output.from_input({name: pool.roles for name, pool in self.pools.items()})
             outputs["kubernetes"] = Output.from_input(

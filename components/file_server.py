@@ -10,7 +10,8 @@ from tidepool.cluster import ganesha
 from tidepool.cluster.boot import Folder, Service
 from tidepool.cluster.ganesha import Export, ganesha_conf
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.components.boots import RUN_FOLDERS, SSHD, Keys
+from tidepool.components.boots import RUN_FOLDERS, Keys
+from tidepool.components.ssh_access import SSHD
 from tidepool.components.scratch import SCRATCH
 from tidepool.infrastructures.contract import Boot, File, Infrastructure, Mount, Storing
 
@@ -59,7 +60,7 @@ def file_server_boot(keys: Keys, spec: ClusterSpec, mounts: Sequence[Mount]) -> 
     return Boot(
         services=(SSHD, served),
         files=(
-            *keys.people_files,
+            keys.root_file,
             File(ganesha.CONFIGURATION, ganesha_conf(spec.own_addresses.file_server, exports)),
         ),
         folders=(

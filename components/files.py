@@ -10,7 +10,6 @@ import pulumi
 from tidepool import resources
 from tidepool.cluster.files import HOME, MIB
 from tidepool.cluster.ganesha import STORE
-from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.slurm_controller import SlurmController
 
 
@@ -35,17 +34,27 @@ class Files(pulumi.ComponentResource):
             home=HOME,
             server={} if server is None else server.connection,
             served_from="" if server is None else f"{STORE}{HOME}",
-            **file_outputs(spec, controller.locations.stack),
+            **file_outputs(controller),
             # Homes are there once machines run. With a cluster that goes, so does the service; homes that are kept keep their quotas.
             opts=pulumi.ResourceOptions(
-                parent=self, depends_on=[controller.configuration], deleted_with=controller.configuration
+                parent=self,
+                depends_on=[controller.configuration, controller.users],
+                deleted_with=controller.configuration,
             ),
         )
         self.register_outputs({})
 
 
-def file_outputs(spec: ClusterSpec, stack: str) -> Mapping[str, Any]:
+def file_outputs(controller: SlurmController) -> Mapping[str, Any]:
     """Return what the verbs `quota` and `scratch` need to know, as an output of the stack."""
-    quotas = {person: quota * MIB for person, quota in spec.home.quotas.items()}
+    spec = controller.spec
+    quotas = {
+        user.name: user.quota_mib * MIB for user in controller.known_users.users if user.quota_mib is not None
+    }
     scratch = {} if spec.scratch is None else spec.scratch.model_dump(mode="json")
-    return {"scope": stack, "quota": (spec.home.quota_mib or 0) * MIB, "quotas": quotas, "scratch": scratch}
+    return {
+        "scope": controller.locations.stack,
+        "quota": (spec.home.quota_mib or 0) * MIB,
+        "quotas": quotas,
+        "scratch": scratch,
+    }

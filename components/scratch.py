@@ -11,6 +11,7 @@ from pulumi import Input
 from tidepool.cluster.boot import Folder, Service
 from tidepool.cluster.files import FILES_FOLDER, FILES_PROGRAM
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.cluster.users import UserList
 from tidepool.infrastructures.contract import Boot, File, Mount
 
 SCRATCH: Final = "scratch"
@@ -34,6 +35,7 @@ def files_boot() -> Boot:
     )
 
 
-def has_files(spec: ClusterSpec) -> bool:
-    """Return whether a spec says anything of people's files."""
-    return spec.home.has_quotas or spec.scratch is not None
+def has_files(spec: ClusterSpec, users: UserList) -> bool:
+    """Return whether anything is said of users' files."""
+    has_quotas = spec.home.quota_mib is not None or any(each.quota_mib is not None for each in users.users)
+    return has_quotas or spec.scratch is not None

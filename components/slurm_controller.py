@@ -203,6 +203,8 @@ class SlurmController(pulumi.ComponentResource):
     """Host names that slurmd asks for its configuration, the first in charge."""
     pool_controllers: Mapping[str, Boot]
     """By its name, more of the boot of the pool's machine that runs slurmctld; empty where `ctl` is in charge."""
+    known_users: UserList
+    """Who may log in."""
     users: resources.Users
     """Who may log in, on the volume of /home."""
     file_server: Machine | None
@@ -238,6 +240,7 @@ class SlurmController(pulumi.ComponentResource):
         super().__init__("tidepool:components:SlurmController", name, None, self.locations.options(opts))
         self._infrastructure = self.locations.own.infrastructure
         self._mine = pulumi.ResourceOptions(parent=self)
+        self.known_users = list_users(spec) if known_users is None else known_users
         self.names_slots = names_slots(spec)
         self.slot_state = absent_state(spec)
         munge = resources.MungeKey(name, opts=self._mine)
@@ -265,13 +268,12 @@ class SlurmController(pulumi.ComponentResource):
         self.hosts = (*self.pool_controllers, *controllers)
         self.connection = controllers[CONTROLLER_HOST].connection
         self.logins = {host: machine.connection for host, machine in logins.items()}
-        known = list_users(spec) if known_users is None else known_users
         self.users = resources.Users(
             name,
             controller=self.connection,
             logins=list(self.logins.values()),
-            users={each.name: each.to_inputs() for each in known.users},
-            groups={each.name: each.gid for each in known.groups},
+            users={each.name: each.to_inputs() for each in self.known_users.users},
+            groups={each.name: each.gid for each in self.known_users.groups},
             opts=self._mine,
         )
         configured = (*controllers.values(), *logins.values())
@@ -338,7 +340,7 @@ class SlurmController(pulumi.ComponentResource):
                 is_alone=settings is None and not self.spec.controller.backup,
                 configuration=configuration(self.spec),
                 scratch=self.scratch,
-                has_files=has_files(self.spec),
+                has_files=has_files(self.spec, self.known_users),
             ),
             self._mine,
         )

@@ -17,34 +17,34 @@ def mistakes(**keys: Any) -> str:
     return str(refused.value)
 
 
-def test_quotas_are_amounts_by_names() -> None:
+def test_quotas_are_amounts() -> None:
     spec: ClusterSpec = read_spec(
-        spec_mapping(home={"quota": "50GiB", "quotas": {"ada": "1.5T"}}, scratch={})
+        spec_mapping(
+            home={"quota": "50GiB"}, users=[{"name": "ada", "uid": 3001, "quota": "1.5T"}], scratch={}
+        )
     )
-    assert (spec.home.quota_mib, dict(spec.home.quotas)) == (50 * 1024, {"ada": 1024 * 1536})
+    assert (spec.home.quota_mib, spec.users[0].quota_mib) == (50 * 1024, 1024 * 1536)
     assert spec.scratch is not None
     assert (spec.scratch.path, spec.scratch.wipe_after_days, spec.scratch.warn_days) == ("/scratch", 30, 7)
-    assert not read_spec(spec_mapping()).home.has_quotas
 
 
 def test_all_mistakes_are_told_at_once() -> None:
     said = mistakes(
-        home={"quota": "50 parsecs", "quotas": {"Ada": "1GiB", "root": 5, "bob": 0}},
+        home={"quota": "50 parsecs"},
+        users=[{"name": "bob", "uid": 3001, "quota": 0}],
         scratch={"path": "/home/scratch", "wipe_after_days": 7, "wipe": 3},
         file_server={"shape": {"cpus": 0, "memory": "1GiB"}},
     )
     for told in (
         "home.quota = '50 parsecs': write a number of MiB, or a number and a unit",
-        "home.quotas.Ada = 'Ada': a user's name is",
-        "home.quotas.root = 'root'",
-        "home.quotas.bob = 0",
+        "users[0].quota = 0",
         "scratch.path = '/home/scratch': /home is the machine's own; take another, such as /scratch",
         "scratch.wipe = 3: no such key",
         "file_server.shape.cpus = 0",
         "scratch.wipe_after_days = 7: files go after 7 days, and people are told 7 days before",
     ):
         assert told in said, said
-    assert said.startswith("8 mistakes")
+    assert said.startswith("6 mistakes")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,13 @@ from tidepool.components.desired_state import DesiredState
 from tidepool.testing import Graph, register
 
 GIB = 1 << 30
-FILES = {"home": {"quota": "50GiB", "quotas": {"ada": "200GiB"}}, "scratch": {"path": "/work/scratch"}}
+FILES = {
+    "home": {
+        "quota": "50GiB",
+    },
+    "users": [{"name": "ada", "uid": 3001, "quota": "200GiB"}],
+    "scratch": {"path": "/work/scratch"},
+}
 BOOTS = ("ctl", "login", "cpu")
 
 

@@ -49,7 +49,7 @@ def later(cluster: Cluster) -> dict[str, Any]:
 
 
 def test_quotas_are_watched_and_scratch_is_wiped(images: Path, tmp_path: Path) -> None:
-    files = {"home": {"quota": "1MiB", "quotas": {"nobody-here": "5GiB"}}, "scratch": {"warn_days": 7}}
+    files = {"home": {"quota": "1MiB"}, "scratch": {"warn_days": 7}}
     with a_cluster(tmp_path, images, **files) as cluster:
         assert "update" not in cluster.up(), "it is as it was made"
 
@@ -105,8 +105,8 @@ def test_quotas_are_watched_and_scratch_is_wiped(images: Path, tmp_path: Path) -
         cluster.up("--refresh")
         assert '"wipe_after_days": 90' in on(cluster, "ctl", "cat /var/spool/slurmctld/files/policy.json")
         cluster.spec["scratch"]["wipe_after_days"] = 7
-        cluster.spec["home"]["quotas"] = {"Ada": "1X"}
+        cluster.spec["home"]["quota"] = "1X"
         said = " ".join(cluster.refused("preview").split())
         assert "scratch.warn_days = 7" in said
-        assert "home.quotas.Ada" in said
+        assert "home.quota = '1X'" in said
         assert '"wipe_after_days": 90' in on(cluster, "ctl", "cat /var/spool/slurmctld/files/policy.json")

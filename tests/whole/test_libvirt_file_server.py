@@ -100,7 +100,7 @@ def test_homes_are_on_a_disk_of_the_cluster_s_own_server_which_enforces_quotas(
                 BOOT_S,
             )
             # More for her: in place, at once.
-            cluster.spec["home"] = {"quota": "2MiB", "quotas": {"researcher": "20MiB"}}
+            cluster.spec["home"] = {"quota": "20MiB"}
             up(cluster)
             view = json.loads(cluster.tidepool("quota", "--json"))
             (person,) = [each for each in view["people"] if each["name"] == "researcher"]

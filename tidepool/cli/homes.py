@@ -134,7 +134,7 @@ def home_problems(stack: Stack, outputs: Mapping[str, Any] | None) -> Iterator[P
         return  # a controller that is down is a problem of its own
     over = [each.name for each in view.people if (each.part or 0) > 1]
     near = [each.name for each in view.people if _NEAR <= (each.part or 0) <= 1]
-    remedy = "`tidepool quota` shows by how much; they delete what they need no more, or `home.quotas` gives them more"
+    remedy = "`tidepool quota` shows by how much; they delete what they need no more, or `quota` of a user gives them more"
     if over:
         yield Problem("note", f"over their quota of /home: {', '.join(over)}", remedy)
     if near:

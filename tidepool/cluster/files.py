@@ -7,10 +7,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from tidepool.cluster.accounts import UserName
-from tidepool.cluster.frozen import FrozenDict, frozen
 from tidepool.cluster.part import ImageName, Part, Whole
-from tidepool.cluster.shape import Shape, mebibytes
+from tidepool.cluster.shape import Quota, Shape
 from tidepool.cluster.spec_entries import Mistake, part
 
 HOME: Final = "/home"
@@ -26,9 +24,6 @@ _SYSTEM: Final = (
     *("bin", "boot", "dev", "etc", "home", "lib", "lib64", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var"),
 )  # fmt: skip
 
-Quota = Annotated[Whole, BeforeValidator(mebibytes), Field(ge=1, le=2**40)]
-"""So many MiB, or text with a unit: ``50GiB``."""
-
 
 def _folder(path: str) -> str:
     root, *parts = path.split("/")
@@ -42,21 +37,14 @@ def _folder(path: str) -> str:
 
 
 class HomeFolders(Part):
-    """Quotas of /home."""
+    """The quota of /home."""
 
     quota_mib: Quota | None = Field(
         default=None,
         validation_alias="quota",
-        description="What each person may use of /home, in MiB or with a unit: `50GiB`; by default all. All counts that is in their "
+        description="What each user may use of /home who has no `quota` of their own, in MiB or with a unit: `50GiB`; by default all. All counts that is in their "
         "folder. It is enforced where the file system has quotas of projects, and watched elsewhere.",
     )
-    quotas: Annotated[dict[UserName, Quota], AfterValidator(frozen)] = Field(
-        default_factory=FrozenDict, description="By a person's name, another than `quota`: `{ada: 200GiB}`."
-    )
-
-    @property
-    def has_quotas(self) -> bool:
-        return self.quota_mib is not None or bool(self.quotas)
 
 
 class Scratch(Part):

@@ -97,6 +97,10 @@ def mebibytes(amount: Any) -> Any:
     return int(mib)
 
 
+Quota = Annotated[Whole, BeforeValidator(mebibytes), Field(ge=1, le=2**40)]
+"""So many MiB, or text with a unit: ``50GiB``."""
+
+
 class Shape(Part):
     """Resources of a node of a fleet. Slurm hands out so much of it, whatever slurmd finds."""
 

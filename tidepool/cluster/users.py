@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from tidepool.cluster.part import Part, Whole
+from tidepool.cluster.shape import Quota
 from tidepool.cluster.user_files import DEFAULT_SHELL, LEAST_NUMBER, NAME
 
 _MOST_NUMBER: Final = 2_000_000_000
@@ -128,6 +129,11 @@ class User(Part):
     keys: tuple[Annotated[str, AfterValidator(ssh_key)], ...] = Field(
         default=(), description="Public SSH keys by which they log in, each a line as in a .pub file."
     )
+    quota_mib: Quota | None = Field(
+        default=None,
+        validation_alias="quota",
+        description="What they may use of /home, in MiB or with a unit; by default `quota` of `home`.",
+    )
     comment: Annotated[str, AfterValidator(_comment)] = Field(
         default="", description="Who they are, for people."
     )
@@ -137,7 +143,7 @@ class User(Part):
 
     def to_inputs(self) -> dict[str, Any]:
         """Return them as `tidepool.cluster.user_files` has a user."""
-        inputs = self.model_dump(mode="json", exclude={"name"}, exclude_defaults=True)
+        inputs = self.model_dump(mode="json", exclude={"name", "quota_mib"}, exclude_defaults=True)
         return inputs | ({"groups": sorted(self.groups)} if self.groups else {})
 
 
