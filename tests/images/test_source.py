@@ -31,6 +31,7 @@ BOTH = (CONVERGED, NEXT_CONVERGED)
 IMAGES = {
     "debian-12",
     "debian-12-cloud",
+    "debian-12-dev",
     "debian-12-nfs",
     "debian-12-vm",
     "debian-12-vm-nfs",
@@ -265,5 +266,6 @@ def test_variants_of_an_image_hold_its_software_in_its_versions() -> None:
         lock = parse_lock((ROOT / "images" / name / "packages.lock").read_text(), origin=name)
         return {package.name: package.version for package in lock.packages}
 
-    for name, base in (("debian-12-vm", "debian-12"), ("debian-12-cloud", "debian-12-vm")):
+    bases = {"debian-12-vm": "debian-12", "debian-12-cloud": "debian-12-vm", "debian-12-dev": "debian-12"}
+    for name, base in bases.items():
         assert locked(base).items() <= locked(name).items()

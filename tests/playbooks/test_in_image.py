@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ OF_MACHINES = (
 )
 #: By slurmd, slurmctld and slurmdbd.
 BROUGHT_ALONG = ("slurm_node", "slurm_controller")
-OF_IMAGES = ("boot", "cloud_init")
+OF_IMAGES = {"debian-12-cloud": ("boot", "cloud_init"), "debian-12-dev": ("mpich",)}
 
 #: Runs roles in a root, with more of Ansible's options; gives how many tasks changed something.
 Apply = Callable[..., int]
@@ -68,7 +69,7 @@ def a_copy(image: str, root: Path) -> Path:
 
 def test_every_role_is_tried_here() -> None:
     there = {path.name for path in (PLAYBOOKS / "roles").iterdir()}
-    assert there == {*OF_MACHINES, *BROUGHT_ALONG, *OF_IMAGES}
+    assert there == {*OF_MACHINES, *BROUGHT_ALONG, *chain.from_iterable(OF_IMAGES.values())}
 
 
 def test_roles_of_machines_fit_into_an_image_and_start_nothing(tmp_path: Path, apply: Apply) -> None:
@@ -97,14 +98,23 @@ def test_roles_of_machines_fit_into_an_image_and_start_nothing(tmp_path: Path, a
     assert (root / "etc/systemd/system/multi-user.target.wants/tidepool-firewall.service").is_symlink()
 
 
+@pytest.mark.parametrize(
+    ("image", "lost"),
+    [
+        ("debian-12-cloud", ("etc/cloud/cloud.cfg.d/95_tidepool.cfg", "usr/lib/tidepool/boot/core.img")),
+        (
+            "debian-12-dev",
+            ("usr/share/tidepool/mpich/finalize.c", "usr/lib/x86_64-linux-gnu/libtidepool_mpich.so"),
+        ),
+    ],
+)
 def test_roles_of_images_change_nothing_again_and_a_look_tells_what_is_lost(
-    tmp_path: Path, apply: Apply
+    tmp_path: Path, apply: Apply, image: str, lost: tuple[str, ...]
 ) -> None:
     """The first time was when the image was built."""
-    root = a_copy("debian-12-cloud", tmp_path / "root")
-    assert apply(root, OF_IMAGES) == 0
-    lost = root / "etc/cloud/cloud.cfg.d/95_tidepool.cfg", root / "usr/lib/tidepool/boot/core.img"
+    root = a_copy(image, tmp_path / "root")
+    assert apply(root, OF_IMAGES[image]) == 0
     for file in lost:
-        file.unlink()
-    assert apply(root, OF_IMAGES, "--check") == 2
-    assert not any(file.exists() for file in lost)
+        (root / file).unlink()
+    assert apply(root, OF_IMAGES[image], "--check") == 2
+    assert not any((root / file).exists() for file in lost)
