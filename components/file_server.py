@@ -11,8 +11,8 @@ from tidepool.cluster.boot import Folder, Service
 from tidepool.cluster.ganesha import Export, ganesha_conf
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.boots import RUN_FOLDERS, Keys
-from tidepool.components.ssh_access import SSHD
 from tidepool.components.scratch import SCRATCH
+from tidepool.components.ssh_access import SSHD
 from tidepool.infrastructures.contract import Boot, File, Infrastructure, Mount, Storing
 
 _HOME = "home"

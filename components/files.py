@@ -26,7 +26,6 @@ class Files(pulumi.ComponentResource):
         self, name: str, *, controller: SlurmController, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("tidepool:components:Files", name, None, controller.locations.options(opts))
-        spec = controller.spec
         server = controller.file_server
         resources.FilePolicy(
             name,

@@ -65,8 +65,10 @@ SchedulerType=sched/backfill
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000,sched_interval=1,bf_interval=1,bf_resolution=1,\
 default_queue_depth=1000
 ProctrackType=proctrack/cgroup
-TaskPlugin=task/cgroup,task/affinity
+TaskPlugin=task/cgroup
 JobAcctGatherType=jobacct_gather/linux
+PrologFlags=Contain
+KillOnBadExit=1
 MailProg=/bin/true
 SlurmUser=slurm
 StateSaveLocation=/var/spool/slurmctld
@@ -87,7 +89,7 @@ PartitionName=gpu Nodes=ns_gpu Default=no MaxTime=1-00:00:00 State=UP PriorityTi
 def test_the_other_files_are_these_texts() -> None:
     spec = spec_of(**FULL)
     body = {name: text.splitlines()[1:] for name, text in configuration(spec).items()}
-    assert list(body) == ["slurm.conf", "gres.conf", "cgroup.conf", "topology.conf"]
+    assert list(body) == ["slurm.conf", "gres.conf", "cgroup.conf", "mpi.conf", "topology.conf"]
     assert body["gres.conf"] == [
         "NodeName=gpu-[1-300] Name=gpu Type=a100 File=/dev/nvidia[0-1]",
         "NodeName=gpu-[1-300] Name=lic Count=3",

@@ -118,12 +118,21 @@ def topology_conf(spec: ClusterSpec) -> str | None:
     return _text([_TOP, *written])
 
 
+def mpi_conf() -> str:
+    """The text of mpi.conf."""
+    why = (
+        "Where few nodes meet by a ring, a rank of Open MPI now and then dies at its beginning (docs/mpi.md)."
+    )
+    return _text([_TOP, f"# {why}", "PMIxCollFence=tree"])
+
+
 def configuration(spec: ClusterSpec) -> Mapping[str, str]:
     """All files by their name, in order; topology.conf only where there is one."""
     files = {
         "slurm.conf": slurm_conf(spec),
         "gres.conf": gres_conf(spec),
         "cgroup.conf": cgroup_conf(spec),
+        "mpi.conf": mpi_conf(),
         "topology.conf": topology_conf(spec),
     }
     return {name: text for name, text in files.items() if text is not None}
@@ -259,6 +268,7 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
             **({"PrologFlags": "Contain"} if tracked else {}),
         },
     )
+    yield "Where one task of a step dies, the others do not wait for it for ever.", {"KillOnBadExit": 1}
     if spec.topology == "tree" and fleets_and_pools(spec):
         yield "Which nodes are near each other.", {"TopologyPlugin": "topology/tree"}
     accounting = spec.controller.accounting
