@@ -59,6 +59,8 @@ class Cluster:
     through: Sequence[str] = ()
     path: str = ""
     login: str = "login-1"
+    #: More of the stack's configuration.
+    config: dict[str, Any] = field(default_factory=dict)
     #: Between two looks at a job.
     pause_s: float = 0.1
 
@@ -101,7 +103,7 @@ class Cluster:
         return self.folder / f"Pulumi.{self.stack}.yaml"
 
     def write_spec(self) -> None:
-        self.file.write_text(yaml.safe_dump({"config": {"cluster:spec": self.spec}}))
+        self.file.write_text(yaml.safe_dump({"config": {"cluster:spec": self.spec, **self.config}}))
 
     def run(
         self,
