@@ -422,7 +422,7 @@ class ClusterSpec(Part):
 
     @property
     def flows(self) -> tuple[Flow, ...]:
-        """What machines may reach outside of the cluster's network."""
+        """The flows that machines may open outside of the cluster's network."""
         nodes = [*(fleet.subnet for fleet in self.fleets), *(pool.subnet for pool in self.pools)]
         return flows(self.firewall, nodes, list(self.login_hosts.values()))
 
