@@ -13,7 +13,6 @@ import pytest
 from tests.golden import golden_store
 from tests.infrastructures.local.stacks import Stack, left_of
 from tests.whole.cluster import Cluster
-from tidepool.cluster.frozen import FrozenDict
 from tidepool.infrastructures.local.kernel import preflight
 
 
@@ -26,10 +25,10 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def a_cluster(folder: Path, images: Path, *, config: Any = FrozenDict(), **changes: Any) -> Iterator[Cluster]:
+def a_cluster(folder: Path, images: Path, *, config: Any = None, **changes: Any) -> Iterator[Cluster]:
     """A cluster that is up, with nothing left of it afterwards; ``config`` is more of its stack's configuration."""
     cluster = Cluster.make(folder, images, f"t{uuid.uuid4().hex[:8]}", **changes)
-    cluster.config = dict(config)
+    cluster.config = dict(config or {})
     try:
         cluster.up()
         yield cluster
