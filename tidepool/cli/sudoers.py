@@ -56,7 +56,7 @@ def sudoers_verb(
 
     One group may do all with this project's clusters, another looks at them and takes nodes out of service. Both groups have to be there. The rules are checked by visudo before they are written; --print shows them.
     """
-    program = Path(sys.argv[0]).absolute()
+    program = Path(sys.prefix) / "bin" / "tidepool"
     settings = {name: stack.context.env[name] for name in _SETTINGS if stack.context.env.get(name)}
     rules = sudo_rules(program, admins, operators, nopasswd=nopasswd)
     script = operator_script(Path(sys.prefix) / "bin" / "python", stack.project.root, settings, admins)
