@@ -78,15 +78,11 @@ class Embedded:
     name: EngineName = "embedded"
 
     def run(self, words: Sequence[str], folder: Path, env: Mapping[str, str], *, aside: bool) -> int:
-        import gc
-
         from tidepool.engine.command import main
 
         env = {"GRPC_VERBOSITY": "ERROR", **env}
         if self.owns_process:
-            # As `python -m tidepool.engine` does for an operation: many objects, few cycles; no words of gRPC's.
-            gc.set_threshold(100_000, 50, 1000)
-            os.environ.update(env)
+            os.environ.update(env)  # gRPC reads the process's own
         stdout: TextIO = sys.stderr if aside else sys.stdout
         return main(words, folder, env, stdout, sys.stderr, self.person, owns_process=self.owns_process)
 
@@ -258,8 +254,9 @@ def without_new_encryptionsalt(file: Path, *, ours: bool) -> Iterator[None]:
 def _remove_new_encryptionsalt(file: Path, before: bytes | None) -> None:
     if _has_encryptionsalt(file):
         # Whoever writes YAML writes all of it a little different: where a person wrote nothing meanwhile, theirs is back.
-        same = before is not None and _content(before) == _content(file.read_bytes())
-        files.write(file, before if before is not None and same else _without_encryptionsalt(file))
+        kept = _without_encryptionsalt(file)
+        same = before is not None and before != kept and _content(before) == _content(kept)
+        files.write(file, before if before is not None and same else kept)
 
 
 def remove_stale_encryptionsalt(file: Path, project: str) -> bool:

@@ -52,6 +52,8 @@ def up_verb(
     """
     require_approval(stack, yes, "up")
     words = [
+        # They are for programs, and long: all of the spec and who may log in.
+        "--suppress-outputs",
         *(["--yes", "--skip-preview"] if yes else []),
         *(["--refresh"] if refresh else []),
         *parallel(at_once),

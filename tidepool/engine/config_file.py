@@ -113,6 +113,8 @@ def write(config: StackConfig, project: str | None) -> None:
 
 def edited(text: str, config: StackConfig, project: str | None) -> str:
     """The YAML ``text`` changed so that it says what ``config`` says."""
+    if (extended := _with_more_settings(text, config, project)) is not None:
+        return extended
     # ruamel.yaml costs 60 ms to import; only the verbs that write need it.
     from ruamel.yaml import YAML
     from ruamel.yaml.comments import CommentedMap
@@ -135,6 +137,23 @@ def edited(text: str, config: StackConfig, project: str | None) -> str:
     stream = StringIO()
     yaml.dump(document, stream)
     return header + stream.getvalue()
+
+
+def _with_more_settings(text: str, config: StackConfig, project: str | None) -> str | None:
+    """Return ``text`` with settings below it, where it says all the rest already; else None.
+
+    Each first operation adds a salt, and ruamel.yaml takes a second for the spec of a thousand users.
+    """
+    try:
+        document = yaml_reading.load(text)
+        values = {_key(name, project): from_document(value) for name, value in document["config"].items()}
+        more = {name: value for name, value in config.settings.items() if value and name not in document}
+        extended = "".join([text, *(f"{name}: {value}\n" for name, value in more.items())])
+        said = {name: document.get(name) or "" for name in config.settings} | more
+        as_meant = yaml_reading.load(extended) == {**document, **more}
+    except (ValueError, TypeError, KeyError, AttributeError, ConfigError):
+        return None
+    return extended if as_meant and values == config.values and said == config.settings else None
 
 
 def _edit_settings(document: Any, config: StackConfig) -> None:

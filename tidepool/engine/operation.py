@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tidepool.engine.deployment.live import Entry, Graph
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Op
+from tidepool.engine.program_config import recorded
 from tidepool.engine.providers.discovery import require_version
 from tidepool.engine.request import KINDS, OperationRequest, World
 from tidepool.engine.resource import Snapshot
@@ -164,7 +165,6 @@ class NoChangesExpected(EngineError):
 
 
 def _record(request: OperationRequest, stack: OpenStack, result: Result, began: int) -> None:
-    config = stack.program_config(check=False)
     update = UpdateInfo(
         kind=KINDS[request.kind],
         start_time=began,
@@ -172,7 +172,7 @@ def _record(request: OperationRequest, stack: OpenStack, result: Result, began: 
         result="succeeded" if result.result == "succeeded" else "failed",
         message=request.message,
         environment=_environment(request),
-        config=config.recorded,
+        config=recorded(stack.merged()),
         resource_changes={str(op): n for op, n in result.changes.items()},
     )
     stack.backend.add_history(stack.ref, update)

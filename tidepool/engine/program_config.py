@@ -81,14 +81,12 @@ def validate(values: Values, project: Project, stack: str, decrypt: Decrypt) -> 
 class ProgramConfig:
     """The configuration as a program gets it: full keys to texts, and the keys that hold secrets.
 
-    ``masked`` is the same with secrets replaced, for events and logs; ``recorded`` is what the history
-    keeps, with secrets encrypted.
+    ``masked`` is the same with secrets replaced, for events and logs.
     """
 
     values: Mapping[str, str]
     secret_keys: tuple[str, ...]
     masked: Mapping[str, str]
-    recorded: Mapping[str, Any]
 
     def __repr__(self) -> str:
         return f"ProgramConfig({dict(self.masked)!r})"
@@ -96,13 +94,19 @@ class ProgramConfig:
 
 def program_config(values: Values, decrypt: Decrypt) -> ProgramConfig:
     """Return the part of ``values`` that a program sees. ``decrypt`` is called only where there are secrets."""
-    ordered = sorted(values)
+    ordered = {str(k): values[k] for k in sorted(values)}
+    secret = tuple(k for k, value in ordered.items() if is_secure(value))
+    plain = {k: text_of(value, decrypt) for k, value in ordered.items()}
     return ProgramConfig(
-        values={str(k): text_of(values[k], decrypt) for k in ordered},
-        secret_keys=tuple(str(k) for k in ordered if is_secure(values[k])),
-        masked={str(k): text_of(values[k], lambda _: MASK) for k in ordered},
-        recorded={str(k): to_document(values[k]) for k in ordered},
+        values=plain,
+        secret_keys=secret,
+        masked=plain | {k: text_of(ordered[k], lambda _: MASK) for k in secret},
     )
+
+
+def recorded(values: Values) -> dict[str, Any]:
+    """Return ``values`` as the history of updates keeps them: by the texts of their keys, in order, secrets encrypted."""
+    return {str(k): to_document(values[k]) for k in sorted(values)}
 
 
 def _declared_value(value: Any) -> Value:

@@ -71,15 +71,16 @@ def _loader() -> type[yaml.SafeLoader]:
     # The C parser is ten times faster; PyYAML without it is still right.
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     loader: Any = type("PulumiLoader", (base,), {"yaml_implicit_resolvers": {}})
-    for tag, pattern in (
-        ("null", _NULL),
-        ("bool", _BOOL),
-        ("int", _INT),
-        ("float", _FLOAT),
-        ("timestamp", _TIMESTAMP),
-        ("merge", re.compile(r"^<<$")),
+    # By what each can begin with: most scalars are names, and no pattern is tried on them.
+    for tag, pattern, firsts in (
+        ("null", _NULL, ["~", "n", "N", ""]),
+        ("bool", _BOOL, list("tTfF")),
+        ("int", _INT, list("-+0123456789")),
+        ("float", _FLOAT, list("-+.0123456789")),
+        ("timestamp", _TIMESTAMP, list("0123456789")),
+        ("merge", re.compile(r"^<<$"), ["<"]),
     ):
-        loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", pattern, None)
+        loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", pattern, firsts)
     loader.add_constructor("tag:yaml.org,2002:int", _int)
     loader.add_constructor("tag:yaml.org,2002:timestamp", _timestamp)
     loader.add_constructor("tag:yaml.org,2002:map", _mapping)

@@ -7,6 +7,7 @@ as a person is to read it.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -41,6 +42,8 @@ _FAULTS: Final = "provider-faults.log"
 
 def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
     """Serve until a signal comes. ``arguments`` are the engine's: its address, and flags."""
+    # A request's properties are many objects, without cycles: with the collector's defaults a thousand users take ten times as long.
+    gc.set_threshold(100_000, 50, 1000)
     address = next((each for each in arguments if not each.startswith("-")), "")
     home = home_of(environment)
     code = 0

@@ -25,7 +25,7 @@ from tidepool.engine.config import (
     to_document,
 )
 from tidepool.engine.json_text import dumps_sorted
-from tidepool.engine.program_config import program_config
+from tidepool.engine.program_config import program_config, recorded
 
 names = st.text(alphabet="abcxyz_019", min_size=1, max_size=5).filter(lambda s: s != "secure")
 texts = st.text(alphabet=st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=12)
@@ -136,6 +136,15 @@ def test_file_of_comments_only_keeps_them() -> None:
     assert text == "# only this\nconfig:\n  shop:a: b\n"
 
 
+@pytest.mark.parametrize("end", ["", "\n", "# end\n", "  d: |+\n    x\n\n", "...\n", "encryptionsalt:\n", "other: [1]"])
+def test_a_salt_is_added_and_nothing_else_is_changed(end: str) -> None:
+    text = f"config:\n  shop:a:  'b'  # as it was\n{end}"
+    with_salt = config_file.edited(text, stack_config(read_back(text)), "shop")
+    assert yaml_reading.load(with_salt) == yaml_reading.load(text) | {"encryptionsalt": "v1:a:b"}
+    if end in ("", "\n", "# end\n"):
+        assert with_salt == f"{text}encryptionsalt: v1:a:b\n"
+
+
 def stack_config(config: Any, salt: str = "v1:a:b") -> config_file.StackConfig:
     return config_file.StackConfig(Path("Pulumi.dev.yaml"), config, encryption_salt=salt)
 
@@ -214,7 +223,7 @@ def test_what_the_program_sees() -> None:
     assert seen.secret_keys == ("shop:hidden", "shop:obj")
     assert seen.masked["shop:hidden"] == "[secret]"
     assert "plain" not in repr(seen).replace("shop:plain", "")
-    assert seen.recorded["shop:obj"]["a"] == {"secure": "D"}
+    assert recorded(config)["shop:obj"]["a"] == {"secure": "D"}
 
 
 @given(parts)
