@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tidepool.cluster.slurm_conf import Fleetlike, names_slots, slot_settings
+from tidepool.cluster.slurm_conf import slurm_conf
 from tidepool.cluster.spec import ClusterSpec
 
 _SPEC: dict[str, Any] = {
@@ -70,11 +70,7 @@ def of_release(spec: ClusterSpec, release: str, **changes: Any) -> ClusterSpec:
     return spec.model_copy(update={"slurm_version": release, **changes})
 
 
-def future_slots(
-    spec: ClusterSpec, fleet: Fleetlike, first: int = 1, last: int | None = None
-) -> tuple[str, ...]:
-    """Return the arguments of `scontrol create` to make the slots ``first`` to ``last`` of a fleet, if slurm.conf has none."""
-    slots = fleet.slots()[first - 1 : last]
-    if names_slots(spec) or not slots:
-        return ()
-    return tuple(f"{key}={value}" for key, value in slot_settings(spec, fleet, slots))
+def slots_line(spec: ClusterSpec, fleet: str) -> str:
+    """Return the line of slurm.conf that has the slots of a fleet or pool."""
+    (line,) = (each for each in slurm_conf(spec).splitlines() if each.startswith(f"NodeName={fleet}-"))
+    return line

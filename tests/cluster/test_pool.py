@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.cluster.specs import POOL, future_slots, spec_mapping, with_pool
+from tests.cluster.specs import POOL, slots_line, spec_mapping, with_pool
 from tidepool.cluster import addresses
 from tidepool.cluster.pool import ConvergedPool, Kubernetes
 from tidepool.cluster.shape import Shape
@@ -253,7 +253,7 @@ def test_slurm_takes_a_pool_for_a_fleet() -> None:
     text = slurm_conf(spec)
     assert "\nNodeSet=ns_shared Feature=shared\n" in text
     assert "\nPartitionName=a Nodes=ns_cpu,ns_shared " in text
-    said = " ".join(future_slots(spec, spec.pool("shared")))
+    said = slots_line(spec, "shared")
     assert said == (
         "NodeName=shared-[1-4] NodeAddr=10.77.20.[1-4] State=FUTURE CPUs=2 Sockets=1 CoresPerSocket=2 ThreadsPerCore=1 "
         "RealMemory=1024 Feature=shared,both"
@@ -290,7 +290,7 @@ def test_slurm_has_room_for_the_machines_of_pools() -> None:
 def test_power_saving_never_asks_for_a_machine_that_serves_kubernetes() -> None:
     spec = read_spec(with_pool() | {"scaling": {"mode": "power_save"}})
     assert [slot_state(spec, each) for each in fleets_and_pools(spec)] == ["CLOUD", "CLOUD", "FUTURE"]
-    assert "State=FUTURE" in future_slots(spec, spec.pool("shared"))
+    assert " State=FUTURE " in slots_line(spec, "shared")
     assert "tidepool_shared" not in slurm_conf(spec)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.specs import future_slots, of_release, spec_mapping
+from tests.cluster.specs import of_release, slots_line, spec_mapping
 from tidepool.cluster import controller_programs
 from tidepool.cluster.slurm_conf import slurm_conf
 from tidepool.cluster.slurm_releases import RELEASES, Release
@@ -33,6 +33,7 @@ def test_slurm_calls_programs_that_only_write_it_down_and_each_fleet_has_its_idl
     fleets = spec_mapping()["fleets"]
     fleets[0] |= {"min_nodes": 2, "idle_timeout_s": 90}
     fleets[1] |= {"min_nodes": 0, "idle_timeout_s": 0}
+    power = spec_of(scaling=MODE, fleets=fleets)
     assert added(fleets=fleets) == {
         "SlurmctldParameters=enable_configless,idle_on_node_suspend,power_save_interval=1",
         "ResumeProgram=/usr/local/lib/tidepool/power-up",
@@ -45,6 +46,8 @@ def test_slurm_calls_programs_that_only_write_it_down_and_each_fleet_has_its_idl
         "SuspendTime=INFINITE",
         "SuspendExcNodes=cpu-[1-2]",
         "PrivateData=cloud",
+        slots_line(power, "cpu"),
+        slots_line(power, "gpu"),
         "PartitionName=tidepool_cpu Nodes=ns_cpu Hidden=yes RootOnly=yes State=UP SuspendTime=90",
         "PartitionName=tidepool_gpu Nodes=ns_gpu Hidden=yes RootOnly=yes State=UP SuspendTime=1",
     }
@@ -52,8 +55,8 @@ def test_slurm_calls_programs_that_only_write_it_down_and_each_fleet_has_its_idl
 
 def test_slots_are_in_the_cloud() -> None:
     slots, power = spec_of(), spec_of(scaling=MODE)
-    assert "State=FUTURE" in future_slots(slots, slots.fleets[0])
-    assert "State=CLOUD" in future_slots(power, power.fleets[0])
+    assert " State=FUTURE " in slots_line(slots, "cpu")
+    assert " State=CLOUD " in slots_line(power, "cpu")
 
 
 def test_what_a_person_adds_to_lists_does_not_take_away_what_is_needed() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.specs import future_slots, of_release, spec_mapping, with_pool
+from tests.cluster.specs import of_release, spec_mapping, with_pool
 from tidepool.cluster.slurm_conf import (
     cgroup_conf,
     configuration,
@@ -78,12 +78,13 @@ SlurmdPidFile=/run/slurmd.pid
 SlurmctldLogFile=/var/log/slurm/slurmctld.log
 SlurmdLogFile=/var/log/slurm/slurmd.log
 SlurmctldHost=ctl(10.77.0.2)
+NodeName=cpu-[1-16] NodeAddr=10.77.10.[1-16] State=FUTURE CPUs=4 Sockets=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=4096 Feature=cpu,std
+NodeName=gpu-[1-300] NodeAddr=10.77.12.[1-255],10.77.13.[0-44] State=FUTURE CPUs=8 Sockets=2 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=8000 Feature=gpu Gres=gpu:a100:2,lic:3
 NodeSet=ns_cpu Feature=cpu
 NodeSet=ns_gpu Feature=gpu
 PartitionName=main Nodes=ALL Default=yes MaxTime=UNLIMITED State=UP
 PartitionName=gpu Nodes=ns_gpu Default=no MaxTime=1-00:00:00 State=UP PriorityTier=10"""
     )
-    assert "NodeName" not in text
 
 
 def test_the_other_files_are_these_texts() -> None:
@@ -141,28 +142,6 @@ def test_one_that_stands_by_is_started_anew_once_it_was_in_charge_where_its_rele
     assert settings_of(slurm_conf(later)).get(key) is None
     assert settings_of(slurm_conf(of_release(later, "23.11", **own)))[key] == "/own"
     assert key not in settings_of(slurm_conf(spec_of(controller={"accounting": {}})))
-
-
-def test_slots_are_told_with_their_shape_and_addresses() -> None:
-    spec = spec_of()
-    cpu, gpu = spec.fleets
-    assert " ".join(future_slots(spec, cpu)) == (
-        "NodeName=cpu-[1-16] NodeAddr=10.77.10.[1-16] State=FUTURE CPUs=4 Sockets=1 CoresPerSocket=2 ThreadsPerCore=2 "
-        "RealMemory=4096 Feature=cpu,std"
-    )
-    assert " ".join(future_slots(spec, gpu)) == (
-        "NodeName=gpu-[1-300] NodeAddr=10.77.12.[1-255],10.77.13.[0-44] State=FUTURE CPUs=8 Sockets=2 "
-        "CoresPerSocket=4 ThreadsPerCore=1 RealMemory=8000 Feature=gpu Gres=gpu:a100:2,lic:3"
-    )
-    assert future_slots(spec, cpu, first=5, last=6)[:2] == ("NodeName=cpu-[5-6]", "NodeAddr=10.77.10.[5-6]")
-    assert future_slots(spec, cpu, first=17) == ()
-
-
-def test_a_tree_has_its_slots_in_slurm_conf() -> None:
-    flat, tree = spec_of(), spec_of(topology="tree")
-    lines = [text for text in slurm_conf(tree).splitlines() if text.startswith("NodeName=")]
-    assert lines == [" ".join(future_slots(flat, fleet)) for fleet in flat.fleets]
-    assert [future_slots(tree, fleet) for fleet in tree.fleets] == [(), ()]
 
 
 def test_a_person_s_options_override_and_those_that_tidepool_needs_stay() -> None:

@@ -123,7 +123,6 @@ def test_a_fleet_has_the_rest_from_its_controller() -> None:
         IPv4Network(default_subnet(IPv4Network("10.80.0.0/16"), "cpu"))[1]
         == IPv4Network(machine["address"]).network_address
     )
-    assert graph["tidepool:slurm:Configuration physics"].inputs["fleets"] == {"cpu": "cpu-[1-8]"}
 
 
 def test_a_fleet_that_the_controller_does_not_know_is_refused() -> None:

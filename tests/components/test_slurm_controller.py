@@ -184,7 +184,6 @@ def test_the_configuration_goes_to_who_reads_files_the_controller_first() -> Non
     assert configuration.inputs["hosts"] == [
         connection(host) for host in ("ctl", "ctlbackup", "login-1", "login-2")
     ]
-    assert configuration.inputs["fleets"] == {"cpu": "cpu-[1-16]", "gpu": "gpu-[1-300]"}
     assert set(configuration.inputs["files"]) == {"slurm.conf", "gres.conf", "cgroup.conf", "mpi.conf"}
 
 

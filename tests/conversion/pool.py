@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.clients.kubernetes.pki import Authority, Pair
-from tests.cluster.specs import POOL, future_slots, spec_mapping
+from tests.cluster.specs import POOL, spec_mapping
 from tests.conversion import in_pod
 from tests.golden import CONVERGED, golden_image
 from tests.infrastructures.local import golden
@@ -336,7 +336,6 @@ def _make_slurm(pool: Pool, home: Path) -> None:
         done = execute(data, stack, "ctl", ["sh", "-c", write], stdin=text, timeout_s=10)
         assert done.code == 0, done
     wait_ready(data, stack, "ctl", 30)
-    pool.slurm("scontrol", "create", *future_slots(pool.spec, pool.spec.pools[0]))
 
 
 def _wait_for_api(pool: Pool) -> None:

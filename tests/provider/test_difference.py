@@ -38,7 +38,6 @@ _NODE: dict[str, Any] = {"controller": _CTL, "node": "cpu-1", "machine": _LOGIN,
 _CONFIGURATION: dict[str, Any] = {
     "hosts": [_CTL],
     "files": {"slurm.conf": "a"},
-    "fleets": {"cpu": "cpu-[1-4]"},
 }
 
 
@@ -114,7 +113,6 @@ def test_nodes(changed: dict[str, Any], replaces: bool) -> None:
     [
         ({"files": {"slurm.conf": "b"}}, False),
         ({"files": UNKNOWN}, False),
-        ({"fleets": {}}, False),
         ({"hosts": [_CTL, _LOGIN]}, False),
         ({"hosts": [_CTL, UNKNOWN]}, False),
         ({"hosts": [_LOGIN]}, True),

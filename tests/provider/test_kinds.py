@@ -108,8 +108,8 @@ def test_mistakes_of_a_boot_are_told_with_their_place(boots: Calls) -> None:
 def test_mistakes_of_what_slurm_is_told(tmp_path: Path) -> None:
     connection = {"kind": "local", "stack": "dev", "machine": "ctl"}
     configurations = Calls(tmp_path, "tidepool:slurm:Configuration")
-    wrong = {"hosts": [{"kind": "moon"}], "files": {"../x": ""}, "fleets": {"cpu": "cpu-["}}
-    assert set(configurations.failures(wrong)) == {"hosts[0]", "files", "files.../x", "fleets.cpu"}
+    wrong = {"hosts": [{"kind": "moon"}], "files": {"../x": ""}}
+    assert set(configurations.failures(wrong)) == {"hosts[0]", "files", "files.../x"}
     slots = {
         "controller": connection,
         "names": "cpu-[1-4]",
@@ -201,7 +201,7 @@ def test_what_is_known_of_a_machine_is_told_in_previews(machines: Calls) -> None
 
 def test_a_configuration_without_known_files_has_no_digest_yet(tmp_path: Path) -> None:
     configurations = Calls(tmp_path, "tidepool:slurm:Configuration")
-    inputs = {"hosts": [UNKNOWN], "files": {"slurm.conf": "a"}, "fleets": {}}
+    inputs = {"hosts": [UNKNOWN], "files": {"slurm.conf": "a"}}
     known = plainly(configurations.create(inputs, preview=True).properties)
     assert len(known["digest"]) == 16
     unknown = plainly(configurations.create(inputs | {"files": UNKNOWN}, preview=True).properties)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scaling.decide.cluster_states import job
-from tidepool.clients.slurm import Job, JobState, Node, NodeBase, NodeState
+from tidepool.clients.slurm import Job, JobState
+from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.slurm_conf import configuration
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.provider.slurm_effects import (
@@ -16,9 +17,9 @@ from tidepool.provider.slurm_effects import (
     PartitionOrder,
     impact,
     losses,
+    lost_slots,
     partitions_of,
     setting,
-    why_restart_for,
 )
 
 _TEXT = st.text("aK=# \\\n,1", max_size=40)
@@ -141,22 +142,29 @@ def _job(job_id: int, *nodes: str, partition: str = "main") -> Job:
 
 def test_what_runs_or_waits_there_keeps_a_partition() -> None:
     jobs = [_job(7, "cpu-1"), _job(3), _job(9, partition="night")]
-    (said,) = losses({"main"}, {}, jobs)
+    (said,) = losses({"main"}, HostSet(), jobs)
     assert said.startswith("partition main cannot go: Slurm would cancel the jobs 3, 7 in it")
-    assert list(losses({"empty"}, {}, jobs)) == []
+    assert list(losses({"empty"}, HostSet(), jobs)) == []
 
 
-def test_what_runs_there_keeps_a_fleet() -> None:
+def test_what_runs_there_keeps_slots() -> None:
     jobs = [_job(7, "cpu-2"), _job(8, "cpu-3", "gpu-1"), _job(3)]
-    (said,) = losses((), {"cpu": "cpu-[1-4]", "big": "big-[1-4]"}, jobs)
-    assert said.startswith("fleet cpu cannot go: its nodes run the jobs 7, 8")
+    (said,) = losses((), HostSet("cpu-[1-4],big-[1-4]"), jobs)
+    assert said.startswith(
+        "of the slots big-[1-4],cpu-[1-4], which go or have another shape, some run the jobs 7, 8;"
+    )
     assert said.endswith("`scancel 7 8`")
+    assert list(losses((), HostSet("big-[1-4]"), jobs)) == []
 
 
-def test_created_nodes_with_jobs_need_a_restart_after_a_reconfigure() -> None:
-    created = NodeState(NodeBase.ALLOCATED, frozenset({"DYNAMIC_NORM"}))
-    idle = NodeState(NodeBase.IDLE, frozenset({"DYNAMIC_NORM"}))
-    fixed = NodeState(NodeBase.ALLOCATED)
-    busy = [Node(f"cpu-{n}", created, cpus_alloc=1) for n in (1, 2)]
-    assert "cpu-[1-2]" in why_restart_for(busy)
-    assert why_restart_for([Node("cpu-1", idle), Node("cpu-2", fixed, cpus_alloc=1)]) == ""
+def test_slots_are_lost_with_their_line_or_their_shape_and_not_with_a_feature() -> None:
+    def lost(*lines: str) -> str:
+        before = "NodeName=cpu-[1-4] CPUs=4 RealMemory=8000 Feature=cpu State=FUTURE"
+        return str(lost_slots({"slurm.conf": before}, {"slurm.conf": "\n".join(lines)}))
+
+    assert lost("NodeName=cpu-[1-9] RealMemory=8000 CPUs=4 Feature=cpu,ib State=FUTURE") == ""
+    assert (
+        lost("NodeName=cpu-[1-2] CPUs=4 RealMemory=8000", "NodeName=cpu-[3-4] CPUs=8 RealMemory=8000")
+        == "cpu-[3-4]"
+    )
+    assert lost() == "cpu-[1-4]"

@@ -1,4 +1,4 @@
-"""The spec changes while jobs run: they go on, the controller is the same process, and previews are true."""
+"""The spec changes while jobs run: they go on and start steps, and previews are true."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.runs("local", versions.slurm())]
 
 @pytest.fixture(scope="module")
 def busy(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, int]]:
-    """A cluster with a job that runs until it is told to end."""
+    """A cluster with a job that starts steps until it is told to end, or one fails."""
     with a_cluster(tmp_path_factory.mktemp("busy"), images) as cluster:
-        job = cluster.submit("sleep 600", name="long", memory_mib=50)
+        job = cluster.submit("while sleep 1; do srun true || exit 3; done", name="long", memory_mib=50)
         cluster.until_job(job, JobState.RUNNING)
         yield cluster, job
 
@@ -59,7 +59,7 @@ def test_a_partition_is_changed_and_another_added(busy: tuple[Cluster, int]) -> 
 def test_a_feature_is_added_to_nodes_that_are_up(busy: tuple[Cluster, int]) -> None:
     cluster, job = busy
     cluster.spec["fleets"][0]["features"] = ["ib"]
-    _up(cluster, job, {"update": 1})  # the slots
+    _up(cluster, job, {"update": 2}, restarts=True)  # the configuration, and the slots that Slurm has already
     assert {node.features for node in cluster.nodes().values()} == {("cpu", "ib")}
     asked = cluster.submit("hostname", features="ib", memory_mib=50)
     cluster.until_job(asked, JobState.COMPLETED)
@@ -68,7 +68,7 @@ def test_a_feature_is_added_to_nodes_that_are_up(busy: tuple[Cluster, int]) -> N
 def test_max_nodes_is_raised(busy: tuple[Cluster, int]) -> None:
     cluster, job = busy
     cluster.spec["fleets"][0]["max_nodes"] = 10
-    _up(cluster, job, {"update": 2})  # the configuration knows the fleet's nodes by name, and its slots
+    _up(cluster, job, {"update": 2}, restarts=True)  # the configuration, and the slots
     with cluster.slurm() as slurm:
         assert len(slurm.nodes()) == 10
 
@@ -79,7 +79,6 @@ def test_a_fleet_is_added_and_refused_to_go_while_it_runs_a_job(busy: tuple[Clus
     cluster.spec["fleets"].append({**fleet, "shape": {"cpus": 4, "memory": "512MiB"}})
     cluster.spec["partitions"].append({"name": "big", "fleets": ["big"]})
     # The configuration; the fleet, what it boots with, its slots, a machine and its node.
-    # Slurm 22.05 reads its files again, and then has to count the jobs that run anew.
     _up(cluster, job, {"update": 1, "create": 5}, restarts=True)
     its = cluster.submit("sleep 600", partition="big", memory_mib=50)
     cluster.until_job(its, JobState.RUNNING)

@@ -217,7 +217,7 @@ def _version_of(program: Path, context: Context) -> tuple[int, ...] | None:
 
 def _environment() -> Finding:
     root = Path(__file__).parents[2]
-    stamp = root / ".venv" / ".setup-stamp"
+    stamp = root / ".venv" / ".setup-all"
     if not (root / "Makefile").exists():
         return Finding("Python", "well", f"{sys.prefix}, installed as a package")
     venv = root / ".venv"
@@ -227,7 +227,7 @@ def _environment() -> Finding:
     if not stamp.exists():
         return Finding("Python", "lacks", f"{venv} was not made to its end", "`make setup`")
     made = stamp.stat().st_mtime
-    sources = [root / name for name in ("pyproject.toml", "requirements-dev.txt")]
+    sources = [root / name for name in ("pyproject.toml", "requirements.txt")]
     newer = [path.name for path in sources if path.exists() and path.stat().st_mtime > made]
     if newer:
         return Finding("Python", "note", f"{', '.join(newer)} changed since .venv was made", "`make setup`")

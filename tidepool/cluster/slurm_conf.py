@@ -54,7 +54,7 @@ def slurm_conf(spec: ClusterSpec) -> str:
     if own:
         lines += ["", "# From slurm_conf of the spec."]
         lines += [_global(spec, key, own[key]) for key in sorted(own, key=str.lower)]
-    lines += _nodes_of_a_tree(spec)
+    lines += _slots(spec)
     lines += ["", "# A fleet's nodes are those with the feature of its name, there or not."]
     lines += [_node_set(spec, fleet) for fleet in fleets_and_pools(spec)]
     lines += ["", *(_partition(spec, partition) for partition in spec.partitions)]
@@ -138,11 +138,6 @@ def configuration(spec: ClusterSpec) -> Mapping[str, str]:
     return {name: text for name, text in files.items() if text is not None}
 
 
-def names_slots(spec: ClusterSpec) -> bool:
-    """Return whether slurm.conf itself has the slots, in NodeName lines; else they are made with `scontrol create`."""
-    return spec.topology == "tree"
-
-
 def fleets_and_pools(spec: ClusterSpec) -> tuple[Fleetlike, ...]:
     """All that Slurm takes for fleets, fleets first."""
     return (*spec.fleets, *spec.pools)
@@ -175,20 +170,20 @@ def slot_settings(spec: ClusterSpec, fleet: Fleetlike, slots: Sequence[Slot]) ->
     return settings
 
 
-def _nodes_of_a_tree(spec: ClusterSpec) -> list[str]:
-    """NodeName lines, which topology/tree needs.
+def _slots(spec: ClusterSpec) -> list[str]:
+    """NodeName lines of all slots.
 
-    Measured with 22.05.8: it knows none of the nodes that `scontrol create` made, before or after a reconfigure,
-    and its switches stay empty; of NodeName lines in the state FUTURE it knows all.
+    Nodes that `scontrol create` makes are no alternative. Measured with 22.05.8: after slurmctld starts anew, no `srun` of a
+    job that runs finds their addresses; after a reconfigure they count their jobs twice; and topology/tree has none of them.
     """
     fleets = fleets_and_pools(spec)
-    if not names_slots(spec) or not fleets:
+    if not fleets:
         return []
-    nodes = [
-        line(NODE_LINE, "a node's line", spec.slurm_version, slot_settings(spec, f, f.slots()))
-        for f in fleets
+    slots = [
+        line(NODE_LINE, "a node's line", spec.slurm_version, slot_settings(spec, fleet, fleet.slots()))
+        for fleet in fleets
     ]
-    return ["", "# Slots, which are here because the tree is made of no others.", *nodes]
+    return ["", "# Slots: a node that registers as one is in service.", *slots]
 
 
 def _sections(spec: ClusterSpec) -> Iterable[_Section]:

@@ -355,7 +355,7 @@ class ClusterSpec(Part):
     )
     topology: Literal["flat", "tree"] = Field(
         default="flat",
-        description="Whether Slurm knows which nodes are near each other: `tree` makes each fleet a switch, and raising `max_nodes` then needs a restart of slurmctld.",
+        description="Whether Slurm knows which nodes are near each other: `tree` makes each fleet a switch.",
     )
     slurm_conf: Options = Field(
         default_factory=FrozenDict,

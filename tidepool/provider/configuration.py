@@ -14,8 +14,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from tidepool.clients.slurm import Completed, ControllerDown, Refused, Slurm, SlurmError, Transport
-from tidepool.cluster.hostlist import HostlistError, expand
+from tidepool.clients.slurm import Completed, Refused, Slurm, SlurmError, Transport
 from tidepool.infrastructures.connection import transport
 from tidepool.provider.machines import connection_mistakes, machine_is_gone
 from tidepool.provider.slurm_effects import (
@@ -23,9 +22,9 @@ from tidepool.provider.slurm_effects import (
     Impact,
     impact,
     losses,
+    lost_slots,
     partitions_of,
     setting,
-    why_restart_for,
 )
 from tidepool.provider.slurmctld import Slurmctld
 from tidepool.resources.declarations import Configuration, ConfigurationModel
@@ -55,11 +54,6 @@ class ConfigurationKind(Kind[ConfigurationModel]):
         for name in wanted.files:
             if "/" in name or name.startswith("."):
                 yield Mistake(f"files.{name}", "a name in /etc/slurm is wanted, not a path")
-        for fleet, hostlist in wanted.fleets.items():
-            try:
-                expand(hostlist)
-            except HostlistError as error:
-                yield Mistake(f"fleets.{fleet}", str(error))
 
     def diff(self, old: Inputs, new: Inputs) -> tuple[Change, ...]:
         return tuple(
@@ -93,14 +87,14 @@ class ConfigurationKind(Kind[ConfigurationModel]):
 
     def refuse_update(self, old: ConfigurationModel, wanted: ConfigurationModel) -> None:
         partitions = partitions_of(old.files) - partitions_of(wanted.files)
-        fleets = {name: nodes for name, nodes in old.fleets.items() if name not in wanted.fleets}
-        if not partitions and not fleets:
+        slots = lost_slots(old.files, wanted.files)
+        if not partitions and not slots:
             return
         try:
             jobs = Slurm(self._host(old)).jobs()
         except SlurmError:
             return  # who cannot be asked cannot be told either: the update itself will say so
-        if found := list(losses(partitions, fleets, jobs)):
+        if found := list(losses(partitions, slots, jobs)):
             raise Refusal("\n".join(found))
 
     def update(
@@ -159,9 +153,6 @@ class ConfigurationKind(Kind[ConfigurationModel]):
             elif asked.effect is not Effect.NOTHING:
                 task.status("Slurm reads its files again")
                 slurmctld.reconfigure()  # nothing else tells the nodes
-                if why := _why_restart(slurmctld):
-                    task.info(f"slurmctld restarts: {why}; jobs go on")
-                    ended = slurmctld.restart()
             slurmctld.wait_up(task.deadline, other_than=ended, said_before=said_before)
         except (Refused, Refusal) as error:
             if _CONF not in there or asked.effect is Effect.NOTHING:
@@ -198,14 +189,6 @@ class ConfigurationKind(Kind[ConfigurationModel]):
 
     def _host(self, wanted: ConfigurationModel) -> Transport:
         return transport(wanted.hosts[0], self._home.data)
-
-
-def _why_restart(slurmctld: Slurmctld) -> str:
-    """Tell why slurmctld has to start anew after a reconfigure; empty where it need not."""
-    try:
-        return why_restart_for(Slurm(slurmctld.host).nodes())
-    except ControllerDown:
-        return ""  # it starts already
 
 
 def _controller(inputs: Inputs) -> Plain:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Literal
 
-from tidepool.clients.slurm import Job, Node, NodeFlag
-from tidepool.cluster.hostlist import HostSet, fold
+from tidepool.clients.slurm import Job
+from tidepool.cluster.hostlist import HostSet
 from tidepool.provider.retirement import job_ids
 
+#: Of a node's line, what a job was given its part of, in lower case.
+_SHAPE: Final = frozenset(["cpus", "sockets", "corespersocket", "threadspercore", "realmemory", "gres"])
 #: What `scontrol update partition` takes (scontrol(1) of 22.05), in lower case.
 _LIVE: Final = frozenset(
     [
@@ -189,17 +191,6 @@ def impact(old: Mapping[str, str], new: Mapping[str, str]) -> Impact:
     return Impact(Effect.RECONFIGURE)
 
 
-def why_restart_for(nodes: Iterable[Node]) -> str:
-    """Tell why slurmctld has to start anew after it was reconfigured while ``nodes`` did this; empty where it need not.
-
-    Measured with 22.05.8: after a reconfigure, created nodes count the jobs that they run twice, and stay ALLOCATED
-    for ever when these end; so no job would get such a node for itself. Starting anew, it counts them right.
-    """
-    if busy := [node.name for node in nodes if node.cpus_alloc and NodeFlag.DYNAMIC_NORM in node.state.flags]:
-        return f"it would hold {fold(busy)} for allocated when their jobs have ended"
-    return ""
-
-
 def partitions_of(files: Mapping[str, str]) -> frozenset[str]:
     """The partitions that slurm.conf has."""
     found = set()
@@ -210,22 +201,38 @@ def partitions_of(files: Mapping[str, str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def losses(
-    gone_partitions: Collection[str], gone_fleets: Mapping[str, str], jobs: Collection[Job]
-) -> Iterator[str]:
-    """Yield why these partitions and fleets (hostlists by name) cannot go, a line each; nothing where they can."""
+def lost_slots(old: Mapping[str, str], new: Mapping[str, str]) -> HostSet:
+    """Return the slots of the files ``old`` that have no line in ``new``, or one with another shape."""
+    before, after = _shapes(old), _shapes(new)
+    lost = HostSet()
+    for shape, slots in before.items():
+        lost |= slots - after.get(shape, HostSet())
+    return lost
+
+
+def _shapes(files: Mapping[str, str]) -> Mapping[tuple[str, ...], HostSet]:
+    """By what their lines say of their machine, the slots of slurm.conf."""
+    found: dict[tuple[str, ...], HostSet] = {}
+    for written in _Conf.read(files.get("slurm.conf", "")).lines("nodename"):
+        (_, _, names), *settings = (word.partition("=") for word in written.split())
+        shape = tuple(sorted(f"{key}={value}" for key, _, value in settings if key.lower() in _SHAPE))
+        found[shape] = found.get(shape, HostSet()) | HostSet(names)
+    return found
+
+
+def losses(gone_partitions: Collection[str], slots: HostSet, jobs: Collection[Job]) -> Iterator[str]:
+    """Yield why these partitions cannot go, and these slots cannot go or change, a line each; nothing where they can."""
     for partition in sorted(gone_partitions):
         if queued := sorted({job.job_id for job in jobs if partition in job.partitions}):
             yield (
                 f"partition {partition} cannot go: Slurm would cancel the jobs {', '.join(map(str, queued))} in it; "
                 "wait for their end, or move them: `scontrol update jobid=ID partition=NAME`"
             )
-    for fleet, hostlist in sorted(gone_fleets.items()):
-        if ids := job_ids(jobs, HostSet(hostlist)):
-            yield (
-                f"fleet {fleet} cannot go: its nodes run the jobs {', '.join(map(str, ids))}; wait for their end, or "
-                f"end them: `scancel {' '.join(map(str, ids))}`"
-            )
+    if ids := job_ids(jobs, slots):
+        yield (
+            f"of the slots {slots}, which go or have another shape, some run the jobs {', '.join(map(str, ids))}; wait for "
+            f"their end, or end them: `scancel {' '.join(map(str, ids))}`"
+        )
 
 
 def setting(files: Mapping[str, str], key: str, default: str) -> str:

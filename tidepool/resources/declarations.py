@@ -135,7 +135,6 @@ class ConfigurationModel(Model):
     # Another controller, or one that is made anew, has no files yet; nothing is taken away from the old one.
     hosts: Field[Sequence[Mapping[str, Any]], Sequence[Input[Mapping[str, Any]]]] = given(replaces=True)
     files: Field[Mapping[str, str]] = given()
-    fleets: Field[Mapping[str, str]] = given(default={})
     #: Tells these files from all others; nodes and slots depend on it.
     digest: Field[str] = output()
 
@@ -144,9 +143,8 @@ class Configuration(Resource, ConfigurationModel, token="tidepool:slurm:Configur
     """Slurm's files in /etc/slurm of ``hosts`` (connections; the first is slurmctld's), and slurmctld running by them.
 
     ``files`` are texts by name. A change is a reconfigure, and a restart of slurmctld only for keys that it reads
-    at its start alone; jobs go on either way. Refused, in previews already: a change by which a partition or a
-    fleet goes whose nodes run jobs (``fleets``: hostlists of all slots, by fleet). What Slurm itself refuses is
-    put back.
+    at its start alone; jobs go on either way. Refused, in previews already: a change by which a partition goes that has
+    jobs, or by which a node's line goes or says another shape while jobs run there. What Slurm itself refuses is put back.
     """
 
 

@@ -136,7 +136,9 @@ def test_file_of_comments_only_keeps_them() -> None:
     assert text == "# only this\nconfig:\n  shop:a: b\n"
 
 
-@pytest.mark.parametrize("end", ["", "\n", "# end\n", "  d: |+\n    x\n\n", "...\n", "encryptionsalt:\n", "other: [1]"])
+@pytest.mark.parametrize(
+    "end", ["", "\n", "# end\n", "  d: |+\n    x\n\n", "...\n", "encryptionsalt:\n", "other: [1]"]
+)
 def test_a_salt_is_added_and_nothing_else_is_changed(end: str) -> None:
     text = f"config:\n  shop:a:  'b'  # as it was\n{end}"
     with_salt = config_file.edited(text, stack_config(read_back(text)), "shop")

@@ -94,9 +94,8 @@ def slurmctld() -> Parts:
     return Parts(services=(service,), folders=(_RUN_SLURM,))
 
 
-def slurmd(shape: str) -> Parts:
-    """``shape`` and features as in a node's line."""
-    argv = ("/usr/sbin/slurmd", "-D", "-b", "-Z", "--conf-server", "ctl", "--conf", shape)
+def slurmd() -> Parts:
+    argv = ("/usr/sbin/slurmd", "-D", "-b", "--conf-server", "ctl")
     return Parts(services=(Service("slurmd", argv, ready="tcp:6818"),))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.specs import future_slots, spec_mapping
+from tests.cluster.specs import spec_mapping
 from tests.golden import golden_image
 from tests.infrastructures.local import golden
 from tests.infrastructures.local.golden import Parts
@@ -80,7 +80,7 @@ def _kinds(home: Path, key: str, public_key: str) -> dict[str, Parts]:
         "dbd": munged + golden.slurmdbd(),
         "ctl": munged + golden.slurmctld() + sshd + golden.home(str(home)),
         "login": munged + sshd + golden.home(str(home)),
-        "cpu": munged + golden.slurmd("Feature=cpu") + sshd + golden.home(str(home)),
+        "cpu": munged + golden.slurmd() + sshd + golden.home(str(home)),
     }
 
 
@@ -114,8 +114,7 @@ def cluster(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
             _configure(stack, name, spec)
         wait_ready(data, "golden", "ctl", 30)
         made = Cluster(stack, key, machines)
-        made.run("scontrol", "create", *future_slots(spec, spec.fleets[0]))
-        for name, _ in slots:  # not before: a slurmd that finds no slot makes a node of its own shape
+        for name, _ in slots:
             create_machine(data, machines[name])
         made.eventually("sinfo", "-h", "-o", "%D %T", says="2 idle")
         yield made

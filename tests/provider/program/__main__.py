@@ -58,7 +58,11 @@ controller_boot = Boot(
         munged,
         {
             "name": "slurmctld",
-            "argv": ["/usr/sbin/slurmctld", "-D"],
+            "argv": [
+                "/bin/sh",
+                "-c",
+                "rm -f /var/spool/slurmctld/part_state*; exec /usr/sbin/slurmctld -D -R",
+            ],
             "begins": "path:/etc/slurm/slurm.conf",
             "ready": "tcp:6817",
             "stopTimeoutS": 20,
@@ -87,7 +91,6 @@ slurm = Configuration(
     "slurm",
     hosts=[controller.connection],
     files=dict(configuration(spec)) | wanted.get("files", {}),
-    fleets={fleet.name: f"{fleet.name}-[1-{fleet.max_nodes}]" for fleet in spec.fleets},
 )
 pulumi.export("controller", controller.connection)
 pulumi.export("publicKey", ssh.public_key)
@@ -96,10 +99,6 @@ pulumi.export("configuration", slurm.digest)
 
 for fleet in spec.fleets:
     sockets, cores, threads = fleet.shape.layout
-    shape = (
-        f"CPUs={fleet.shape.cpus} Sockets={sockets} CoresPerSocket={cores} ThreadsPerCore={threads} "
-        f"RealMemory={fleet.shape.memory_mib} Feature={fleet.name}"
-    )
     boot = Boot(
         f"{fleet.name}-boot",
         stack=stack,
@@ -108,16 +107,7 @@ for fleet in spec.fleets:
             munged,
             {
                 "name": "slurmd",
-                "argv": [
-                    wanted.get("slurmd", "/usr/sbin/slurmd"),
-                    "-D",
-                    "-b",
-                    "-Z",
-                    "--conf-server",
-                    "ctl",
-                    "--conf",
-                    shape,
-                ],
+                "argv": [wanted.get("slurmd", "/usr/sbin/slurmd"), "-D", "-b", "--conf-server", "ctl"],
                 "ready": "tcp:6818",
             },
         ],
