@@ -52,6 +52,7 @@ def test_all_is_looked_at(somebody: Person) -> None:
     }
     assert found["machines"].state == "well"
     assert found["engine"].detail == "embedded"
+    assert found["Python"].state == "well"
 
 
 def test_a_missing_program_is_told_with_its_package(somebody: Person, tmp_path: Path) -> None:
