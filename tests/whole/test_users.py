@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -164,7 +166,35 @@ def test_who_goes_is_gone_everywhere_and_their_home_stays(cluster: Cluster, own:
     assert changes(cluster) == {}
 
 
-def test_what_a_hand_changed_is_shown_and_mended(cluster: Cluster) -> None:
+def test_an_up_that_is_killed_while_somebody_goes_is_finished_by_the_next(
+    cluster: Cluster, own: dict[str, Path]
+) -> None:
+    stay = [each for each in cluster.spec["users"] if each["name"] == "ada"]
+    cluster.spec["users"] = [*stay, user(own["alan"], 3003)]
+    cluster.up()
+    job = submit(cluster, "alan", "trap '' TERM; sleep 600", memory_mib=50)  # ends with KillWait alone
+    cluster.until_script(job)
+    cluster.spec["users"] = stay
+    cluster.write_spec()
+    words = ("up", "--yes", "--cancel-jobs-of", "alan")
+    with subprocess.Popen(
+        [*cluster.command, *words], cwd=cluster.folder, env=cluster.environment, start_new_session=True
+    ) as running:
+        key = "/home/.tidepool/keys/alan"
+        until(lambda: cluster.on("login-1", "test", "-e", key).exit_code or None, "the key is gone")
+        os.killpg(running.pid, signal.SIGKILL)
+
+    assert changes(cluster, "--cancel-jobs-of", "alan") == {"update": 1}
+    cluster.until_job(job, JobState.CANCELLED)
+    for machine in MACHINES:
+        assert cluster.on(machine, "getent", "passwd", "alan").exit_code != 0
+    assert ssh(cluster, own["ada"], "login-1", "true").returncode == 0
+    assert changes(cluster) == {}
+
+
+def test_what_a_hand_changed_is_shown_and_mended(cluster: Cluster, own: dict[str, Path]) -> None:
+    cluster.spec["users"] = [user(own["ada"], 3001), user(own["alan"], 3003)]
+    cluster.up()
     cluster.on(
         "ctl",
         "sed",
