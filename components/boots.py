@@ -59,20 +59,24 @@ def node_boot(
     home: Input[str],
     controllers: Sequence[str],
     shape: Shape,
+    is_named: bool = False,
     confined: bool = False,
     scratch: Sequence[Mount] = (),
 ) -> Boot:
     """Run munged, slurmd, and sshd for who has a job there.
 
-    slurmd has no files of its own: it asks ``controllers`` (host names, the first in charge) for them, and the line of its
-    slot is in slurm.conf. Jobs are ``confined`` by its control groups.
+    slurmd has no files of its own: it asks ``controllers`` (host names, the first in charge) for them. It tells the
+    shape of its slot; features are the slot's alone, so that they change without another boot. With ``is_named``,
+    slurm.conf has a line for the slot, which says all of that, and a slurmd that says it again ends. Jobs are ``confined``
+    by its control groups.
     """
     # -b: with the host's boot time Slurm would take a machine for one that it has known for long.
     asks = ("/usr/sbin/slurmd", "-D", "-b", "--conf-server", ",".join(controllers))
+    tells = () if is_named else ("-Z", "--conf", _conf(shape))
     paths = [path for gres in shape.gres for path in _paths(gres.files)]
     # It reads what its jobs use in /proc/PID/io, which is theirs alone; the kernel has nobody else close devices to a group.
     capabilities = ("sys_ptrace", "sys_admin") if confined and paths else ("sys_ptrace",)
-    slurmd = Service("slurmd", asks, ready="tcp:6818", capabilities=capabilities)
+    slurmd = Service("slurmd", (*asks, *tells), ready="tcp:6818", capabilities=capabilities)
     return Boot(
         services=(MUNGED, slurmd, NODE_ACCESS, SSHD),
         files=keys.files,
@@ -80,6 +84,15 @@ def node_boot(
         mounts=(Mount(home, "/home", read_only=False), *scratch),
         devices=tuple(Device(path, minor=number) for number, path in enumerate(paths)),
     )
+
+
+def _conf(shape: Shape) -> str:
+    sockets, cores, threads = shape.layout
+    said = (
+        f"CPUs={shape.cpus} Sockets={sockets} CoresPerSocket={cores} ThreadsPerCore={threads} "
+        f"RealMemory={shape.memory_mib}"
+    )
+    return f"{said} Gres={','.join(map(str, shape.gres))}" if shape.gres else said
 
 
 def _paths(files: str | None) -> list[str]:
@@ -95,7 +108,7 @@ _SETTINGS: Final = "/etc/slurm"
 #: boots for a change of that. A standby also runs the second when it has just been started.
 #: -R: or nodes in service would be FUTURE again when it starts, as slurm.conf has them. It recovers partitions as well, and one
 #: whose nodes are no more is fatal; slurm.conf says what these are.
-_SLURMCTLD: Final = f"rm -f {_STATE}/part_state*; exec /usr/sbin/slurmctld -D -R"
+_RECOVERS: Final = f"rm -f {_STATE}/part_state*; exec /usr/sbin/slurmctld -D -R"
 _STANDING_BY: Final = (
     File(
         controller_programs.IN_CHARGE_PROGRAM,
@@ -133,6 +146,7 @@ def controller_boot(
     state: Input[str],
     home: Input[str],
     settings: Input[str] | None = None,
+    names_slots: bool = False,
     is_alone: bool = True,
     configuration: Mapping[str, str] = FrozenDict(),
     scratch: Sequence[Mount] = (),
@@ -143,7 +157,7 @@ def controller_boot(
     ``configuration`` are the texts of Slurm's files, by name: they come when machines run, and change then. With ``has_files``
     homes are counted and ``scratch`` is wiped here.
     """
-    slurmctld = slurmctld_boot(state=state, settings=settings, is_alone=is_alone)
+    slurmctld = slurmctld_boot(state=state, settings=settings, names_slots=names_slots, is_alone=is_alone)
     people = files_boot() if has_files else Boot()
     return Boot(
         # sshd first: whoever comes in to see why slurmctld does not start gets in.
@@ -164,6 +178,7 @@ def slurmctld_boot(
     *,
     state: Input[str],
     settings: Input[str] | None = None,
+    names_slots: bool = False,
     is_alone: bool = True,
     role: str = "",
 ) -> Boot:
@@ -172,13 +187,14 @@ def slurmctld_boot(
     Args:
         state: the volume of StateSaveLocation.
         settings: that of Slurm's files, where several machines have the same; None where each is given its own.
+        names_slots: slurm.conf has the slots.
         is_alone: there is no other controller. Else one that ended without an error is not started again: another one
             took over from it, and a primary that starts takes control back.
         role: that of the machine whose service it is.
     """
     slurmctld = Service(
         "slurmctld",
-        ("/bin/sh", "-c", _SLURMCTLD),
+        ("/bin/sh", "-c", _RECOVERS) if names_slots else ("/usr/sbin/slurmctld", "-D"),
         ready="tcp:6817",
         stop_timeout_s=20,
         # Its configuration comes when all machines that have it are up.

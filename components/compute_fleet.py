@@ -113,6 +113,7 @@ class ComputeFleet(pulumi.ComponentResource):
                 scratch=controller.scratch if location.scratch is None else location.scratch,
                 controllers=controller.hosts,
                 shape=fleet.shape,
+                is_named=controller.names_slots,
                 confined=controller.spec.confines_jobs,
             ),
             mine,

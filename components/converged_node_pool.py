@@ -62,6 +62,7 @@ def converged_boot(
     controllers: Sequence[str],
     pool: ConvergedPool,
     stack: str,
+    is_named: bool = False,
     confined: bool = False,
     slurmctld: Boot | None = None,
     scratch: Sequence[Mount] = (),
@@ -76,6 +77,7 @@ def converged_boot(
         home=home,
         controllers=controllers,
         shape=pool.shape,
+        is_named=is_named,
         confined=confined,
         scratch=scratch,
     )
@@ -247,6 +249,7 @@ def _boot(pool: ConvergedPool, controller: SlurmController, slurmctld: Boot | No
         controllers=controller.hosts,
         pool=pool,
         stack=controller.locations.stack,
+        is_named=controller.names_slots,
         confined=controller.spec.confines_jobs,
         slurmctld=slurmctld,
         scratch=controller.scratch,

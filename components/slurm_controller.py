@@ -32,6 +32,7 @@ from tidepool.cluster.slots import Slot
 from tidepool.cluster.slurm_conf import (
     Fleetlike,
     configuration,
+    names_slots,
 )
 from tidepool.cluster.spec import ClusterSpec, Controller, Fleet, Limits, Partition
 from tidepool.cluster.spec_reading import SpecError, read_spec
@@ -211,6 +212,8 @@ class SlurmController(pulumi.ComponentResource):
     """Slurm's files on all machines, on which slots and nodes depend."""
     accounting_machine: pulumi.Resource | None
     """The machine of slurmdbd; None where the cluster has no accounting."""
+    names_slots: bool
+    """True where slurm.conf has the slots; else each fleet tells Slurm of its own."""
     slot_state: Literal["FUTURE", "CLOUD"]
     """State of a slot whose node is not there."""
 
@@ -237,6 +240,7 @@ class SlurmController(pulumi.ComponentResource):
         self._infrastructure = self.locations.own.infrastructure
         self._mine = pulumi.ResourceOptions(parent=self)
         self.known_users = list_users(spec) if known_users is None else known_users
+        self.names_slots = names_slots(spec)
         self.slot_state = absent_state(spec)
         munge = resources.MungeKey(name, opts=self._mine)
         ssh = resources.SshKey(name, opts=self._mine)
@@ -252,7 +256,9 @@ class SlurmController(pulumi.ComponentResource):
         state = self._volume("slurmctld")
         self.pool_controllers = {}
         if on is not None:
-            boot = slurmctld_boot(state=state, settings=settings, is_alone=False, role="slurm")
+            boot = slurmctld_boot(
+                state=state, settings=settings, names_slots=self.names_slots, is_alone=False, role="slurm"
+            )
             self.pool_controllers = {on.node_name: boot}
         controllers = self._controllers(state, settings)
         accounting = self._accounting()
@@ -325,6 +331,7 @@ class SlurmController(pulumi.ComponentResource):
                 state=state,
                 home=self.home,
                 settings=settings,
+                names_slots=self.names_slots,
                 is_alone=settings is None and not self.spec.controller.backup,
                 configuration=configuration(self.spec),
                 scratch=self.scratch,

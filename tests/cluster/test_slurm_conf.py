@@ -144,6 +144,12 @@ def test_one_that_stands_by_is_started_anew_once_it_was_in_charge_where_its_rele
     assert key not in settings_of(slurm_conf(spec_of(controller={"accounting": {}})))
 
 
+def test_slots_are_in_slurm_conf_where_slurmctld_would_lose_created_ones() -> None:
+    assert "NodeName=" in slurm_conf(spec_of())
+    assert "NodeName=" not in slurm_conf(of_release(spec_of(), "24.11"))
+    assert "NodeName=" in slurm_conf(of_release(spec_of(topology="tree"), "24.11"))
+
+
 def test_a_person_s_options_override_and_those_that_tidepool_needs_stay() -> None:
     options = {
         "slurmdtimeout": 60,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from tests.cluster.specs import with_fleet
+from tests.cluster.specs import of_release, with_fleet
 from tests.components.stack import connection, registered, spec_with
 from tidepool.cluster.spec import ClusterSpec
 
@@ -124,10 +124,14 @@ def test_slurmd_asks_all_controllers(controller: dict[str, bool], asked: str) ->
     assert slurmd["argv"][slurmd["argv"].index("--conf-server") + 1] == asked
 
 
-def test_slurmctld_knows_which_slots_are_in_service_when_it_starts() -> None:
-    assert (
-        registered(spec_with())[f"{BOOT} ctl"].inputs["services"][2]["argv"][-1].endswith("slurmctld -D -R")
-    )
+def test_slurmd_says_its_shape_unless_slurm_conf_does() -> None:
+    """Else it would end; and slurmctld would take all nodes for slots when it starts."""
+    created, named = registered(of_release(spec_with(), "24.11")), registered(spec_with())
+    told = {"-Z", "--conf", "CPUs=4 Sockets=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=4096"}
+    assert told <= set(created[f"{BOOT} cpu"].inputs["services"][1]["argv"])
+    assert not told & set(named[f"{BOOT} cpu"].inputs["services"][1]["argv"])
+    controllers = [graph[f"{BOOT} ctl"].inputs["services"][2]["argv"][-1] for graph in (created, named)]
+    assert [each.endswith("-R") for each in controllers] == [False, True]
 
 
 def test_other_features_change_slots_alone() -> None:

@@ -28,7 +28,7 @@ from tidepool.cluster.slurm_keys import (
     SWITCH_LINE,
 )
 from tidepool.cluster.slurm_options import REQUIRED_WORDS, Value, line, setting
-from tidepool.cluster.slurm_releases import plugin_without_cgroups
+from tidepool.cluster.slurm_releases import finds_created_nodes, plugin_without_cgroups
 from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
 
 #: slurmctld reads it at its start only, so there is room for fleets to come.
@@ -138,6 +138,11 @@ def configuration(spec: ClusterSpec) -> Mapping[str, str]:
     return {name: text for name, text in files.items() if text is not None}
 
 
+def names_slots(spec: ClusterSpec) -> bool:
+    """Return whether slurm.conf itself has the slots, in NodeName lines; else they are made with `scontrol create`."""
+    return spec.topology == "tree" or not finds_created_nodes(spec.slurm_version)
+
+
 def fleets_and_pools(spec: ClusterSpec) -> tuple[Fleetlike, ...]:
     """All that Slurm takes for fleets, fleets first."""
     return (*spec.fleets, *spec.pools)
@@ -171,13 +176,8 @@ def slot_settings(spec: ClusterSpec, fleet: Fleetlike, slots: Sequence[Slot]) ->
 
 
 def _slots(spec: ClusterSpec) -> list[str]:
-    """NodeName lines of all slots.
-
-    Nodes that `scontrol create` makes are no alternative. Measured with 22.05.8: after slurmctld starts anew, no `srun` of a
-    job that runs finds their addresses; after a reconfigure they count their jobs twice; and topology/tree has none of them.
-    """
     fleets = fleets_and_pools(spec)
-    if not fleets:
+    if not names_slots(spec) or not fleets:
         return []
     slots = [
         line(NODE_LINE, "a node's line", spec.slurm_version, slot_settings(spec, fleet, fleet.slots()))

@@ -41,6 +41,16 @@ def takes_over_again(release: Release) -> bool:
     return release >= "23.11"
 
 
+def finds_created_nodes(release: Release) -> bool:
+    """Return whether steps start on nodes that `scontrol create` made, whatever slurmctld went through.
+
+    With 22.05.8 slurmctld has the addresses of such nodes with each job, and not in its saved state: once it has started anew,
+    also after a crash, no `srun` of a job that was running finds its nodes. After a reconfigure they count their jobs twice. With
+    24.11.5 both are well; and there partitions have none of the FUTURE nodes of slurm.conf, which 22.05.8 has.
+    """
+    return release >= "23.11"
+
+
 def plugin_without_cgroups(release: Release) -> str:
     """Return the CgroupPlugin of cgroup.conf by which slurmd leaves cgroups alone.
 
