@@ -30,7 +30,8 @@ from tidepool.resources.users import UsersModel
 from tidepool.resources.values import Plain
 
 _PROGRAM: Final = ("/usr/bin/python3", "-ISc", Path(users_agent.__file__).read_text("utf-8"))
-_TIMEOUT_S: Final = 30.0
+#: A machine that is emulated, and has just booted, may take long for it.
+_TIMEOUT_S: Final = 60.0
 _LOOK_S: Final = 0.2
 
 
