@@ -68,7 +68,7 @@ def node_boot(
     slurmd has no files of its own: it asks ``controllers`` (host names, the first in charge) for them. It tells the
     shape of its slot; features are the slot's alone, so that they change without another boot. With ``is_named``,
     slurm.conf has a line for the slot, which says all of that, and a slurmd that says it again ends. Jobs are ``confined``
-    by its control groups.
+    by its control groups, and bound to their processors.
     """
     # -b: with the host's boot time Slurm would take a machine for one that it has known for long.
     asks = ("/usr/sbin/slurmd", "-D", "-b", "--conf-server", ",".join(controllers))
@@ -76,7 +76,7 @@ def node_boot(
     paths = [path for gres in shape.gres for path in _paths(gres.files)]
     # It reads what its jobs use in /proc/PID/io, which is theirs alone; the kernel has nobody else close devices to a group.
     capabilities = ("sys_ptrace", "sys_admin") if confined and paths else ("sys_ptrace",)
-    slurmd = Service("slurmd", (*asks, *tells), ready="tcp:6818", capabilities=capabilities)
+    slurmd = Service("slurmd", (*asks, *tells), ready="tcp:6818", capabilities=capabilities, binds=confined)
     return Boot(
         services=(MUNGED, slurmd, NODE_ACCESS, SSHD),
         files=keys.files,

@@ -65,7 +65,7 @@ SchedulerType=sched/backfill
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000,sched_interval=1,bf_interval=1,bf_resolution=1,\
 default_queue_depth=1000
 ProctrackType=proctrack/cgroup
-TaskPlugin=task/cgroup
+TaskPlugin=task/cgroup,task/affinity
 JobAcctGatherType=jobacct_gather/linux
 PrologFlags=Contain
 KillOnBadExit=1
@@ -98,7 +98,7 @@ def test_the_other_files_are_these_texts() -> None:
     assert body["cgroup.conf"][1:] == [
         "CgroupPlugin=autodetect",
         "IgnoreSystemd=yes",
-        "ConstrainCores=no",
+        "ConstrainCores=yes",
         "ConstrainRAMSpace=yes",
         "ConstrainSwapSpace=yes",
         "ConstrainDevices=yes",
@@ -170,24 +170,23 @@ def test_a_person_s_options_override_and_those_that_tidepool_needs_stay() -> Non
 
 
 @pytest.mark.parametrize(
-    ("places", "said", "plugin"),
+    ("places", "said", "confined"),
     [
-        (["local"], {}, "task/cgroup"),
-        (["local", "kubernetes"], {}, "task/none"),
-        (["local"], {"process_tracking": "linuxproc"}, "task/none"),
-        (["aws", "libvirt", "ssh"], {}, "task/cgroup,task/affinity"),
-        (["aws", "libvirt", "local", "ssh"], {}, "task/cgroup"),
-        (["kubernetes"], {"process_tracking": "cgroup"}, "task/cgroup,task/affinity"),
+        (["local"], {}, True),
+        (["local", "kubernetes"], {}, False),
+        (["local"], {"process_tracking": "linuxproc"}, False),
+        (["aws", "libvirt", "local", "ssh"], {}, True),
+        (["kubernetes"], {"process_tracking": "cgroup"}, True),
     ],
 )
-def test_jobs_are_confined_where_all_nodes_can_and_bound_where_nodes_have_processors_of_their_own(
-    places: list[str], said: dict[str, Any], plugin: str
+def test_jobs_are_confined_and_bound_where_all_nodes_can(
+    places: list[str], said: dict[str, Any], confined: bool
 ) -> None:
     entries = [{"name": each} for each in places]
     fleets = [{**spec_mapping()["fleets"][0], "infrastructures": entries}]
     written = settings_of(slurm_conf(spec_of(fleets=fleets, partitions=[{"name": "main"}], **said)))
-    assert (written["ProctrackType"] == "proctrack/cgroup") is (plugin != "task/none")
-    assert written["TaskPlugin"] == plugin
+    assert (written["ProctrackType"] == "proctrack/cgroup") is confined
+    assert written["TaskPlugin"] == ("task/cgroup,task/affinity" if confined else "task/none")
 
 
 def test_options_of_cgroup_conf_count_with_cgroups_only() -> None:

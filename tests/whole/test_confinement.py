@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,3 +87,39 @@ def test_a_job_has_the_devices_that_it_was_given_and_no_other(confined: Cluster)
         ["EPERM", "ENXIO", "gpus=1", "cuda=0"],
     ]
     assert said["none"] == ["EPERM", "EPERM", "gpus=", "cuda="]
+
+
+#: Prints where each of four processes may run, which all try to run anywhere; and ends when it is told to.
+TRY_PROCESSORS = """\
+for each in 1 2 3 4; do
+    python3 -c 'import os; os.sched_setaffinity(0, range(os.cpu_count())); print(*os.sched_getaffinity(0))' &
+done
+wait
+env | grep HWLOC
+until test -e enough; do sleep 0.2; done
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor, which all have")
+def test_a_job_keeps_to_its_processors_and_nodes_have_others_first(confined: Cluster) -> None:
+    def processors(name: str, node: str, cpus: int = 1) -> set[str]:
+        """Of a job that runs from now on."""
+        asks = {"memory_mib": 40, "cpus_per_task": cpus, "more": (f"--nodelist={node}",)}
+        confined.submit(TRY_PROCESSORS, output=f"{name}.out", **asks)
+
+        def said() -> list[str] | None:
+            lines = confined.on("login-1", "cat", f"/home/researcher/{name}.out").stdout.splitlines()
+            return lines if len(lines) == 4 else None
+
+        lines = until(said, f"all four processes of {name} ran", 60)
+        assert len(set(lines)) == 1
+        return set(lines[0].split())
+
+    first, second = processors("first", "cpu-1"), processors("second", "cpu-1")
+    assert len(first) == len(second) == 1
+    assert first != second
+    # The first job of a node is not on the same processor as that of another one.
+    both = processors("other", "cpu-2") | first
+    assert len(both) == 2
+    confined.on("login-1", "touch", "/home/researcher/enough")
+    assert len(processors("wide", "cpu-2", cpus=2)) == 2

@@ -35,7 +35,8 @@ class Service:
     One with a ``role`` runs only while the machine has that role: while ``/var/lib/tidepool/roles/<role>`` exists there.
     The services of a role are an order of their own; they are stopped backwards, with all that they started.
     ``capabilities`` are those that it has besides what all of the machine have (``sys_ptrace``), where an infrastructure
-    takes some away.
+    takes some away. One that ``binds`` what it runs to processors goes by hwloc: an infrastructure whose machines have the
+    same ones gives it others in each.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Service:
     role: str = ""
     restart: Literal["always", "on-failure"] = "always"
     capabilities: tuple[str, ...] = ()
+    binds: bool = False
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def cgroup_conf(spec: ClusterSpec) -> str:
         settings: dict[str, Value] = {
             "CgroupPlugin": "autodetect",
             "IgnoreSystemd": True,
-            "ConstrainCores": spec.pins_jobs,
+            "ConstrainCores": True,
             "ConstrainRAMSpace": True,
             "ConstrainSwapSpace": True,  # else it takes its host's swap instead
             "ConstrainDevices": "devices" in spec.confining_controllers,
@@ -257,7 +257,7 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
         "How jobs are followed and confined.",
         {
             "ProctrackType": "proctrack/cgroup" if tracked else "proctrack/linuxproc",
-            "TaskPlugin": _task_plugin(spec),
+            "TaskPlugin": "task/cgroup,task/affinity" if tracked else "task/none",
             "JobAcctGatherType": "jobacct_gather/linux",
             # A step of each job from its beginning, which who logs in to its node becomes a part of.
             **({"PrologFlags": "Contain"} if tracked else {}),
@@ -311,12 +311,6 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
             "SlurmdLogFile": "/var/log/slurm/slurmd.log",
         },
     )
-
-
-def _task_plugin(spec: ClusterSpec) -> str:
-    if not spec.confines_jobs:
-        return "task/none"
-    return "task/cgroup,task/affinity" if spec.pins_jobs else "task/cgroup"
 
 
 def _controllers(spec: ClusterSpec) -> list[str]:

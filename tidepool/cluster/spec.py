@@ -348,8 +348,8 @@ class ClusterSpec(Part):
     scaling: Scaling = Field(default=Scaling(), description="How the scaler works.")
     process_tracking: Literal["linuxproc", "cgroup"] | None = Field(
         default=None,
-        description="How slurmd follows the processes of a job. With `cgroup` a job holds to its memory, its devices and, where "
-        "nodes do not share them as on `local`, its processors, and what takes too much is killed alone; it needs machines that "
+        description="How slurmd follows the processes of a job. With `cgroup` a job holds to its memory, its processors and its "
+        "devices, and what takes too much memory is killed alone; it needs machines that "
         f"make control groups, and is the default where all nodes are of {', '.join(sorted(CONFINING))}. `linuxproc` needs nothing, "
         "confines nothing, and loses what leaves its session.",
     )
@@ -456,14 +456,6 @@ class ClusterSpec(Part):
         if self.process_tracking is not None:
             return self.process_tracking == "cgroup"
         return self._nodes_are_on() <= CONFINING
-
-    @property
-    def pins_jobs(self) -> bool:
-        """Return whether jobs are bound to their processors.
-
-        Nodes of this machine have the same ones: jobs of all nodes would share the first of them.
-        """
-        return self.confines_jobs and "local" not in self._nodes_are_on()
 
     def _nodes_are_on(self) -> set[str]:
         of_pools = {self.controller.infrastructure.name} if self.pools else set()

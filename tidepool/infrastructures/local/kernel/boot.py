@@ -14,6 +14,7 @@ from tidepool.infrastructures.local.kernel.layout import Paths
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline, end_all
 from tidepool.infrastructures.local.kernel.network import cable, plug_in, register_address
 from tidepool.infrastructures.local.kernel.plan import HOST_SETTINGS, Surroundings, encode, machine_steps
+from tidepool.infrastructures.local.kernel.processors import take_processors, topology
 from tidepool.infrastructures.local.kernel.record import Record, load
 from tidepool.infrastructures.local.kernel.spec import MachineSpec, boot_fingerprint
 
@@ -53,6 +54,8 @@ def boot(
     cgroups.create(place.cgroup, Limits(spec.cpus, spec.memory_mib))
     cgroups.create(place.inner_cgroup, Limits())
     register_address(network, spec.address, (spec.name, *spec.aliases))
+    binds = any(service.binds for service in spec.services)
+    processors = take_processors(place, spec.cpus, spec.address) if binds else ()
     with newborn(program, place.log, place.status, deadline) as first:
         try:
             cgroups.add(place.inner_cgroup, first.lifeline.pid)
@@ -69,6 +72,7 @@ def boot(
                 cgroups=cgroups.mounts(),
                 home_group=cgroups.home,
                 containers=str(place.containers) if spec.containers else "",
+                topology=topology(spec.cpus, processors) if processors else "",
             )
             first.boot(encode(machine_steps(spec, surroundings)), deadline)
         except BaseException:

@@ -3,7 +3,8 @@
 <data>/init-<digest>                    the compiled first process
 <data>/<stack>/networks/<name>/         record.json, uplink.json, init.log, status, root/, hosts/hosts
 <data>/<stack>/networks/<name>.lock
-<data>/<stack>/machines/<name>/         record.json, boot.log, status, root/, upper/, work/
+<data>/processors.lock
+<data>/<stack>/machines/<name>/         record.json, processors, boot.log, status, root/, upper/, work/
 <data>/<stack>/machines/<name>.lock
 """
 
@@ -69,6 +70,11 @@ class Paths:
     def containers(self) -> Path:
         """Return the folder for those who run containers in the machine: no overlay can stand on an overlay."""
         return self.folder / "containers"
+
+    @property
+    def processors(self) -> Path:
+        """The numbers of the processors that a machine's jobs are bound to; there where they are."""
+        return self.folder / "processors"
 
     @property
     def uplink(self) -> Path:

@@ -69,6 +69,7 @@ _DEVICES: Final = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urand
 #: Settings of the whole host, which root may write without any capability.
 HOST_SETTINGS: Final = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 _TMPFS: Final = _NO_SUID | _NO_DEVICES
+_TOPOLOGY: Final = "/run/tidepool/topology.xml"
 
 Step = tuple[str | int | bytes, ...]
 
@@ -91,6 +92,8 @@ class Surroundings:
     home_group: str = ""
     #: The folder for its containers; "" where it runs none.
     containers: str = ""
+    #: What services that bind to processors find of them; "" where none does.
+    topology: str = ""
 
 
 def encode(steps: Iterator[Step]) -> bytes:
@@ -131,6 +134,8 @@ def machine_steps(spec: MachineSpec, host: Surroundings) -> Iterator[Step]:
         yield "folder", folder.path, folder.mode, folder.owner, folder.group
     for file in spec.files:
         yield "file", file.path, file.mode, file.owner, file.group, file.data
+    if host.topology:
+        yield "file", _TOPOLOGY, "0444", "root", "root", host.topology
     yield from _role_steps(spec, host)
     for service in spec.services:
         yield _service_step(service)
@@ -258,6 +263,8 @@ def _service_step(service: Service) -> Step:
     ready = readiness(service.ready)
     assert ready is not None, "checked when the service was made"
     environment = {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", **dict(service.environment)}
+    if service.binds:
+        environment["HWLOC_XMLFILE"] = _TOPOLOGY
     variables = [f"{name}={value}" for name, value in environment.items()]
     return (
         "service",

@@ -1,0 +1,71 @@
+"""Jobs of each machine are bound to other processors, as long as there are some; then to those that fewest have."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from ipaddress import IPv4Address
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidepool.infrastructures.local.kernel.layout import machine_paths
+from tidepool.infrastructures.local.kernel.processors import by_use, take_processors, topology
+
+
+@given(st.integers(1, 9), st.lists(st.tuples(st.integers(1, 4), st.booleans()), max_size=30))
+def test_machines_that_come_and_go_share_none_while_there_are_enough(
+    there: int, steps: list[tuple[int, bool]]
+) -> None:
+    machines: list[tuple[int, ...]] = []
+    for begin, (cpus, leaves) in enumerate(steps):
+        if leaves and machines:
+            machines.pop(begin % len(machines))
+        order = by_use([3 * each for each in range(there)], machines, begin)
+        assert sorted(order) == [3 * each for each in range(there)]
+        before = Counter(each for machine in machines for each in machine)
+        assert max(before[each] for each in order[:cpus]) <= min(
+            (before[each] for each in order[cpus:]), default=99
+        )
+        machines.append(order[:cpus])
+
+
+def test_the_first_of_a_machine_is_another_s_last_where_each_has_all() -> None:
+    machines: list[tuple[int, ...]] = []
+    for begin in range(8):
+        machines.append(by_use([0, 1, 2, 3], machines, begin))
+    assert Counter(machine[0] for machine in machines) == dict.fromkeys(range(4), 2)
+
+
+def test_what_a_machine_had_is_another_s_when_it_is_gone(tmp_path: Path) -> None:
+    everything = sorted(os.sched_getaffinity(0))
+    places = [machine_paths(tmp_path, stack, "cpu-1") for stack in ("a", "b", "c")]
+    addresses = [str(IPv4Address("10.0.0.0") + 7 * each) for each in range(3)]
+    for place in places:
+        place.folder.mkdir(parents=True)
+    first, second = (
+        take_processors(place, 0.5, at)[0] for place, at in zip(places[:2], addresses, strict=False)
+    )
+    assert {first, second} <= {*everything}
+    assert (first == second) is (len(everything) == 1)
+    shutil.rmtree(places[0].folder)
+    if len(everything) == 2:
+        assert take_processors(places[2], 1, addresses[2])[0] == first
+    # One that boots again may have the same.
+    assert take_processors(places[1], len(everything) + 1, addresses[1])[0] in everything
+
+
+def test_hwloc_is_told_of_as_many_as_slurmd_counts_by_the_numbers_of_the_kernel() -> None:
+    def told(cpus: float, *processors: int) -> list[int]:
+        found = Xml.fromstring(topology(cpus, processors)).iter("object")
+        return [int(each.attrib["os_index"]) for each in found if each.attrib["type"] == "PU"]
+
+    assert told(1, 1, 0) == [1, 0]
+    assert told(4, 1, 0) == [1, 0, 1, 0]
+    # More than has a mask of 32, and a number that is higher than there are processors.
+    assert told(1.5, 40, 3)[:3] == [40, 3, 40]
+    assert len(told(1.5, 40, 3)) == 41
+    assert 'cpuset="0x000001ff,0xffffffff" ' in topology(1, (40,))
