@@ -1,10 +1,9 @@
-"""Jobs of each machine are bound to other processors, as long as there are some; then to those that fewest have."""
+"""Jobs of each machine are bound to other processors, as long as there are some; then they take turns."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections import Counter
 from ipaddress import IPv4Address
 from pathlib import Path
 from xml.etree import ElementTree as Xml
@@ -13,31 +12,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidepool.infrastructures.local.kernel.layout import machine_paths
-from tidepool.infrastructures.local.kernel.processors import by_use, take_processors, topology
+from tidepool.infrastructures.local.kernel.processors import in_order, take_processors, topology
 
 
 @given(st.integers(1, 9), st.lists(st.tuples(st.integers(1, 4), st.booleans()), max_size=30))
 def test_machines_that_come_and_go_share_none_while_there_are_enough(
     there: int, steps: list[tuple[int, bool]]
 ) -> None:
+    everything = [3 * each for each in range(there)]
     machines: list[tuple[int, ...]] = []
-    for begin, (cpus, leaves) in enumerate(steps):
+    for turn, (count, leaves) in enumerate(steps):
         if leaves and machines:
-            machines.pop(begin % len(machines))
-        order = by_use([3 * each for each in range(there)], machines, begin)
-        assert sorted(order) == [3 * each for each in range(there)]
-        before = Counter(each for machine in machines for each in machine)
-        assert max(before[each] for each in order[:cpus]) <= min(
-            (before[each] for each in order[cpus:]), default=99
-        )
-        machines.append(order[:cpus])
+            machines.pop(turn % len(machines))
+        order = in_order(everything, machines, count, turn)
+        assert sorted(order) == everything
+        used = {each for machine in machines for each in machine}
+        unused = len(everything) - len(used)
+        assert used.isdisjoint(order[:unused])
+        machines.append(order[:count])
 
 
-def test_the_first_of_a_machine_is_another_s_last_where_each_has_all() -> None:
-    machines: list[tuple[int, ...]] = []
-    for begin in range(8):
-        machines.append(by_use([0, 1, 2, 3], machines, begin))
-    assert Counter(machine[0] for machine in machines) == dict.fromkeys(range(4), 2)
+def test_neighbours_begin_with_others_where_all_are_taken() -> None:
+    everything = [0, 1, 2, 3]
+    firsts = {
+        count: [in_order(everything, [(0, 1), (2, 3)], count, turn)[0] for turn in range(5)]
+        for count in (1, 2, 4, 5, 8)
+    }
+    assert firsts == {
+        1: [0, 1, 2, 3, 0],
+        2: [0, 2, 0, 2, 0],
+        4: [0, 1, 2, 3, 0],
+        5: [0, 1, 2, 3, 0],
+        8: [0, 1, 2, 3, 0],
+    }
 
 
 def test_what_a_machine_had_is_another_s_when_it_is_gone(tmp_path: Path) -> None:

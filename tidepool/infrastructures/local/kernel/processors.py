@@ -7,11 +7,9 @@ machines would be on the first. It goes by hwloc, which takes a topology in XML:
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from ipaddress import IPv4Address
-from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import Final
@@ -21,8 +19,6 @@ from tidepool.infrastructures.local.kernel.lock import locked
 from tidepool.infrastructures.local.kernel.private import write_private
 
 _LOCK_S: Final = 60.0
-#: Of how many others, for each processor, it is looked what they have: with more, all have several, and turns will do.
-_OTHERS: Final = 4
 
 
 def take_processors(place: Paths, cpus: float, address: str) -> tuple[int, ...]:
@@ -31,28 +27,31 @@ def take_processors(place: Paths, cpus: float, address: str) -> tuple[int, ...]:
     Returns:
         All that this process may use, by their numbers: the first ``cpus`` of them are the machine's.
     """
-    data = place.folder.parents[2]
+    data, count = place.folder.parents[2], ceil(cpus)
     with locked(data / "processors.lock", _LOCK_S):
-        everything = sorted(os.sched_getaffinity(0))
-        at_most = _OTHERS * len(everything)
-        others = tuple(islice(_others(data, place.processors), at_most + 1))
-        known = others if len(others) <= at_most else ()
-        order = by_use(everything, known, ceil(cpus) * int(IPv4Address(address)))
-        write_private(place.processors, " ".join(map(str, order[: ceil(cpus)])))
+        others = _others(data, place.processors)
+        order = in_order(sorted(os.sched_getaffinity(0)), others, count, int(IPv4Address(address)))
+        write_private(place.processors, " ".join(map(str, order[:count])))
     return order
 
 
-def by_use(processors: list[int], others: Iterable[tuple[int, ...]], begin: int) -> tuple[int, ...]:
-    """Sort the processors by how many ``others`` have them, then by how many have them first; else from number ``begin`` on, round and round.
+def in_order(
+    processors: list[int], others: Iterable[tuple[int, ...]], count: int, turn: int
+) -> tuple[int, ...]:
+    """Sort the processors for a machine of ``count`` of them: those first that no other machine has, else in turns.
 
-    Jobs are given a machine's first ones first. Addresses that follow each other ``begin`` where the one before ends.
+    Machines whose ``turn`` follow each other begin where the one before ends, or one further where each has all: jobs are given
+    a machine's first ones first, and are on neighbours before others.
     """
-    used, first = Counter[int](), Counter[int]()
+    there = len(processors)
+    begin = turn * (count % there or 1)
+    used: set[int] = set()
     for other in others:
         used.update(other)
-        first.update(other[:1])
-    turned = [processors[(begin + i) % len(processors)] for i in range(len(processors))]
-    return tuple(sorted(turned, key=lambda each: (used[each], first[each])))
+        if used.issuperset(processors):
+            break
+    turned = (processors[(begin + each) % there] for each in range(there))
+    return tuple(sorted(turned, key=used.__contains__))
 
 
 def topology(cpus: float, processors: tuple[int, ...]) -> str:
