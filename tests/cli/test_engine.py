@@ -97,7 +97,7 @@ def test_the_cli_is_told_the_same_words(with_pulumi: Person) -> None:
     assert out == f"up in file://{with_pulumi.context.data}/state\n", err
     assert _told(with_pulumi) == [
         "--non-interactive stack output --json --stack dev",
-        "up --stack dev --yes --skip-preview --refresh --parallel 256",
+        "up --stack dev --suppress-outputs --yes --skip-preview --refresh --parallel 256",
     ]
 
 
