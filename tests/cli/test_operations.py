@@ -55,14 +55,35 @@ def test_a_stack_is_made_where_there_is_none(somebody: Person) -> None:
     said = somebody.runs("up", "--yes")
     assert said.exit_code == 0, said.output
     assert ("stack", "init", "dev", "--no-select") in somebody.engine.asked
-    parts = ("up", "--stack", "dev", "--suppress-outputs", "--yes", "--skip-preview", "--refresh", "--parallel", "256")
+    parts = (
+        "up",
+        "--stack",
+        "dev",
+        "--suppress-outputs",
+        "--yes",
+        "--skip-preview",
+        "--refresh",
+        "--parallel",
+        "256",
+    )
     assert somebody.engine.ran == [parts]
 
 
 def test_what_the_engine_is_told(somebody: Person) -> None:
     somebody.engine.outputs = {}
     assert somebody.runs("up", "--yes", "--no-refresh", "-p", "4", "--", "--target", "urn").exit_code == 0
-    words = ("up", "--stack", "dev", "--suppress-outputs", "--yes", "--skip-preview", "--parallel", "4", "--target", "urn")
+    words = (
+        "up",
+        "--stack",
+        "dev",
+        "--suppress-outputs",
+        "--yes",
+        "--skip-preview",
+        "--parallel",
+        "4",
+        "--target",
+        "urn",
+    )
     assert somebody.engine.ran == [words]
     assert all(asked[0:2] != ("stack", "init") for asked in somebody.engine.asked)
 
@@ -70,7 +91,9 @@ def test_what_the_engine_is_told(somebody: Person) -> None:
 def test_a_person_is_asked_by_the_engine(somebody: Person) -> None:
     said = somebody.runs("up", person=True)
     assert said.exit_code == 0
-    assert somebody.engine.ran == [("up", "--stack", "dev", "--suppress-outputs", "--refresh", "--parallel", "256")]
+    assert somebody.engine.ran == [
+        ("up", "--stack", "dev", "--suppress-outputs", "--refresh", "--parallel", "256")
+    ]
 
 
 @pytest.mark.parametrize("verb", ["up", "down"])
