@@ -57,8 +57,9 @@ class DesiredState:
     users: UserList
     """Who may log in, by the spec and its directory."""
     outputs: Mapping[str, Any]
-    """Outputs for the stack to export: ``users``, which another stack can take for its directory; ``spec``, as the person wrote it who brought it up; ``places`` of fleets on several
-    infrastructures, by fleet and key a hostlist."""
+    """Outputs for the stack to export: ``spec``, as the person wrote it who brought it up; ``users`` of it and of its directory,
+    where it has one; ``places`` of fleets on several infrastructures, by fleet and key a hostlist. Another stack can take either
+    of the first two for its directory."""
 
     @classmethod
     def at_first(cls, spec: ClusterSpec) -> Self:
@@ -111,7 +112,9 @@ def desired_state(config: pulumi.Config, environment: Mapping[str, str]) -> Desi
     }
     placements = _placements(spec, nodes, known, "fleets" if by_scaler is None else PLACEMENTS_VARIABLE)
     users = _users(spec, config, last, by_scaler is not None)
-    outputs = {**outputs, **_placement_outputs(spec, placements), _USERS: users.to_json()}
+    outputs = {**outputs, **_placement_outputs(spec, placements)}
+    if spec.directory is not None:
+        outputs[_USERS] = users.to_json()
     roles = _roles(spec, wish.kubernetes, serving)
     return DesiredState(spec, nodes, placements, roles, serving, wish.only, users, outputs)
 

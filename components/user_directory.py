@@ -82,7 +82,7 @@ def _read(directory: Directory, password: str | None) -> UserList:
 
 
 def _of_file(path: Path) -> UserList:
-    remedy = "write what another stack has: `pulumi stack output users --json`"
+    remedy = "write what another stack has: `pulumi stack output spec --json`, or `users` where that has a directory"
     try:
         given = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:

@@ -269,8 +269,11 @@ def ssh_verb(
 
 def _first_user(stack: Stack) -> str:
     """Return who logs in where nobody is named."""
-    known = (stack.outputs() or {}).get("users", {}).get("users") or [{"name": RESEARCHER.name}]
-    return str(known[0]["name"])
+    outputs = stack.outputs() or {}
+    for of in (outputs.get("users"), outputs.get("spec")):
+        if isinstance(of, dict) and of.get("users"):
+            return str(of["users"][0]["name"])
+    return RESEARCHER.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,12 +72,16 @@ def read_user_files(files: Mapping[str, str]) -> tuple[dict[str, Any], dict[str,
     groups = {
         line[0]: (int(line[2]), line[3].split(",")) for line in _lines(files.get("group", ""), _GROUP_FIELDS)
     }
-    users = {}
+    users: dict[str, Any] = {}
+    of: dict[str, list[str]] = {}
+    for group, (_, members) in sorted(groups.items()):
+        for name in members:
+            of.setdefault(name, []).append(group)
     for name, _, uid, gid, comment, _, shell in _lines(files.get("passwd", ""), _PASSWD_FIELDS):
         found = {
             "uid": int(uid),
             "gid": int(gid) if gid != uid else None,
-            "groups": sorted(group for group, (_, members) in groups.items() if name in members),
+            "groups": of.get(name, []),
             "keys": files.get(f"keys/{name}", "").splitlines(),
             "comment": comment,
             "shell": shell if shell != DEFAULT_SHELL else None,

@@ -181,7 +181,7 @@ class Directory(Part):
 
     file: str | None = Field(
         default=None,
-        description="A JSON file with `users` and `groups` as in a spec, such as another stack's output `users`.",
+        description="A JSON file with `users` and `groups` as in a spec, such as another stack's output `spec`, or `users` where that has a directory.",
     )
     ldap: Ldap | None = Field(default=None, description="An LDAP directory, as below.")
     system: bool = Field(
