@@ -245,7 +245,6 @@ def test_another_shape_changes_the_machines_of_one_fleet() -> None:
     names = changed(spec(), ClusterSpec.model_validate(larger))
     assert {name for name in names if "libvirt" in name} == {
         f"{HOST} libvirt@here",
-        f"{SEED} cpu@here",
         f"{DOMAIN} cpu-1",
         f"{DOMAIN} cpu-2",
     }

@@ -166,7 +166,7 @@ def test_slurmd_asks_the_controllers_for_its_configuration() -> None:
         if each["Name"] == "slurmd"
     )
     run = next(each["EmbeddedTmpl"] for each in slurmd["Templates"] if each["DestPath"] == "local/run")
-    assert "/usr/sbin/slurmd -D -b --conf-server ctl -Z --conf" in run
+    assert "/usr/sbin/slurmd -D -b --conf-server ctl" in run
 
 
 def test_keys_are_only_written_and_in_no_other_input() -> None:
@@ -202,13 +202,12 @@ def test_another_partition_is_a_variable_that_slurmctld_reads_while_it_runs() ->
     assert {name for name in names if "nomad" in name} == {f"{VARIABLE} ctl@live"}
 
 
-def test_another_shape_rolls_the_fleets_daemons_and_leaves_its_hosts_to_it() -> None:
+def test_another_shape_is_told_to_the_controller_and_leaves_daemons_and_hosts() -> None:
     larger = mapping()
     larger["fleets"][0]["shape"]["memory"] = "8GiB"
     names = changed(spec(), ClusterSpec.model_validate(larger))
     assert {name for name in names if "nomad" in name} == {
-        f"{ROLL_OUT} slurmd-cpu",
-        f"{JOB} slurmd-cpu",
+        "nomad:index/variable:Variable ctl@live",
     }
 
 
