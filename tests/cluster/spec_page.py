@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from ipaddress import IPv4Address
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
@@ -62,7 +63,13 @@ All else that the release in `slurm_version` knows can be set, and overrides wha
 |---|---|
 """
 
-_WORDS: Final[dict[Any, str]] = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+_WORDS: Final[dict[Any, str]] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    IPv4Address: "address",
+}
 
 
 def spec_page() -> str:

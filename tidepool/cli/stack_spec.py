@@ -100,7 +100,7 @@ def plans(spec: ClusterSpec) -> Plans:
     kubelets = sum(pool.machines for pool in spec.pools)
     if controller.infrastructure.name == "local":
         memory += [controller.shape.memory_mib] * (1 + controller.backup + controller.login_machines)
-        memory += [controller.accounting.shape.memory_mib] if controller.accounting else []
+        memory += [controller.own_accounting.shape.memory_mib] if controller.own_accounting else []
     for fleet in spec.fleets:
         memory += [fleet.shape.memory_mib] * _first_nodes_here(fleet)
     for pool in spec.pools:

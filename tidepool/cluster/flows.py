@@ -34,6 +34,19 @@ class Forward:
     sources: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another department's network or an address there, and the only connections that pass between it and this network.
+
+    ``name`` is who is to be there; empty where anybody may.
+    """
+
+    network: str
+    ingress: tuple[Flow, ...]
+    egress: tuple[Flow, ...]
+    name: str = ""
+
+
 def flows(
     firewall: Firewall, nodes: Sequence[IPv4Network], logins: Sequence[IPv4Address]
 ) -> tuple[Flow, ...]:

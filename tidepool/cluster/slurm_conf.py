@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from tidepool.cluster import controller_programs, hostlist
+from tidepool.cluster.accounting import ACCOUNTING_SOCKET, SLURMDBD_PORT
 from tidepool.cluster.names import BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.slots import Slot
@@ -276,7 +277,7 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
             "Accounting.",
             {
                 "AccountingStorageType": "accounting_storage/slurmdbd",
-                "AccountingStorageHost": str(spec.own_addresses.accounting),
+                **accounting_storage(spec),
                 **enforced,
             },
         )
@@ -311,6 +312,19 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
             "SlurmdLogFile": "/var/log/slurm/slurmd.log",
         },
     )
+
+
+def accounting_storage(spec: ClusterSpec) -> dict[str, Value]:
+    """Return where slurmdbd is; and where clusters of other keys use the same, by which munged it is asked."""
+    accounting = spec.controller.accounting
+    if accounting is None:
+        return {}
+    settings: dict[str, Value] = {
+        "AccountingStorageHost": str(accounting.host or spec.own_addresses.accounting)
+    }
+    if accounting.port != SLURMDBD_PORT:
+        settings["AccountingStoragePort"] = accounting.port
+    return settings | ({"AccountingStoragePass": ACCOUNTING_SOCKET} if accounting.is_shared else {})
 
 
 def _controllers(spec: ClusterSpec) -> list[str]:

@@ -57,6 +57,9 @@ PROTECTED: Final[Mapping[str, str]] = {
     "plugindir": _PLACES,
     "accountingstoragetype": f"{_SPEC}: controller.accounting",
     "accountingstoragehost": f"{_SPEC}: controller.accounting",
+    "accountingstoragebackuphost": f"{_SPEC}: controller.accounting",
+    "accountingstorageport": f"{_SPEC}: controller.accounting",
+    "accountingstoragepass": f"{_SPEC}: controller.accounting",
 }
 
 _STANDING_BY: Final = (

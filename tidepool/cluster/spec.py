@@ -21,10 +21,11 @@ from pydantic import (
 from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster import addresses, spec_checks
+from tidepool.cluster.accounting import Accounting, peers_of
 from tidepool.cluster.accounts import Account, Qos
 from tidepool.cluster.files import FileServer, HomeFolders, Scratch
 from tidepool.cluster.firewall import Firewall
-from tidepool.cluster.flows import Flow, Forward, flows, forwards
+from tidepool.cluster.flows import Flow, Forward, Peer, flows, forwards
 from tidepool.cluster.frozen import FrozenDict, frozen
 from tidepool.cluster.names import (
     ACCOUNTING_HOST,
@@ -191,15 +192,6 @@ class Partition(Part):
     )
 
 
-class Accounting(Part):
-    """slurmdbd and its database, on a machine of their own."""
-
-    enforce: tuple[Literal["associations", "limits", "nojobs", "nosteps", "qos", "safe", "wckeys"], ...] = (
-        Field(default=(), description="What Slurm enforces of it. Slurm's AccountingStorageEnforce.")
-    )
-    shape: Shape = Field(default=Shape(cpus=1, memory_mib=2048), description="What its machine has.")
-
-
 class LoginLimits(Part):
     """The most that all sessions of a user on a login machine have together; by default half of the machine."""
 
@@ -243,6 +235,11 @@ class Controller(Part):
         description="What a user can take of a login machine, where machines can make control groups.",
     )
     image: ImageName | None = Field(default=None, description="Another image than the cluster's.")
+
+    @property
+    def own_accounting(self) -> Accounting | None:
+        """The accounting database that is on a machine of the cluster's own; None where there is none, or another cluster's."""
+        return self.accounting if self.accounting is not None and self.accounting.host is None else None
 
 
 class Limits(Part):
@@ -389,7 +386,7 @@ class ClusterSpec(Part):
         own = self.controller
         return self._own_hosts(
             backup=own.backup,
-            accounting=own.accounting is not None,
+            accounting=own.own_accounting is not None,
             logins=own.login_machines,
             files=self.file_server is not None,
         )
@@ -430,6 +427,11 @@ class ClusterSpec(Part):
     def forwards(self) -> tuple[Forward, ...]:
         """The ports by which login machines are reached, where they have no address of their own outside."""
         return forwards(self.firewall, list(self.login_hosts.values()))
+
+    @property
+    def peers(self) -> tuple[Peer, ...]:
+        """The networks of other clusters that share its slurmdbd, or whose slurmdbd it uses."""
+        return peers_of(self.controller.accounting, self.own_addresses)
 
     @property
     def controller_slot(self) -> Slot | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from tidepool.cluster import account_checks, firewall_checks, user_checks
+from tidepool.cluster import account_checks, accounting, firewall_checks, user_checks
 from tidepool.cluster.files import file_mistakes
 from tidepool.cluster.network_checks import kubernetes_networks, subnets_outside, subnets_overlapping
 from tidepool.cluster.roles import ROLES
@@ -296,6 +296,7 @@ _CHECKS: Final[tuple[Callable[[Mapping[str, Any]], Iterator[Mistake]], ...]] = (
     _releases_that_do_not_work_together,
     _policies,
     account_checks.accounts,
+    accounting.accounting_mistakes,
     user_checks.users,
     firewall_checks.firewall,
     file_mistakes,

@@ -35,7 +35,7 @@ def volume_mistakes(
         return
     needed = ["home", *(["scratch"] if spec.scratch else [])]
     if has_own_machines(spec, infrastructure):
-        needed += ["slurmctld", *(["database"] if spec.controller.accounting else [])]
+        needed += ["slurmctld", *(["database"] if spec.controller.own_accounting else [])]
     for name in needed:
         if name not in volumes:
             yield Mistake(f"{path}.volumes.{name}", None, f"it is missing: {remedy}")

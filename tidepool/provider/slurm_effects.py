@@ -137,7 +137,15 @@ _AT_START: Final = frozenset(
     }
     # Power saving: a thread that is started with slurmctld, where there is a program to call.
     | {"resumeprogram", "suspendprogram"}
-    | {"accountingstoragehost", "accountingstoragetype", "burstbuffertype", "clustername", "topologyplugin"}
+    | {
+        "accountingstoragehost",
+        "accountingstoragepass",
+        "accountingstorageport",
+        "accountingstoragetype",
+        "burstbuffertype",
+        "clustername",
+        "topologyplugin",
+    }
 )
 _CONFIGLESS: Final = "enable_configless"
 _PARTITION: Final = "partitionname"

@@ -133,8 +133,8 @@ def wanted(spec: ClusterSpec, options: Options, architecture: str = "x86_64") ->
     for claim in options.claims:
         if claim.fleet is None:
             demands.append(_demand(options, claim, controller.shape, own))
-            if controller.accounting:
-                demands.append(_demand(options, claim, controller.accounting.shape, 1))
+            if controller.own_accounting:
+                demands.append(_demand(options, claim, controller.own_accounting.shape, 1))
         else:
             demands.append(
                 _demand(options, claim, claim.fleet.shape, claim.fleet.most_nodes(claim.entry)),

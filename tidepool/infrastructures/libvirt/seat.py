@@ -112,8 +112,8 @@ def _machines(spec: ClusterSpec) -> Iterator[OwnMachine]:
     for name, place in places.items():
         if name not in hosts:
             continue
-        if name == ACCOUNTING_HOST and controller.accounting:
-            shape, path = controller.accounting.shape, "controller.accounting.shape"
+        if name == ACCOUNTING_HOST and controller.own_accounting:
+            shape, path = controller.own_accounting.shape, "controller.accounting.shape"
         elif name == FILE_SERVER_HOST and spec.file_server:
             shape, path = spec.file_server.shape, "file_server.shape"
         else:

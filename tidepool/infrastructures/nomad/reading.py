@@ -38,7 +38,7 @@ def own_boots(spec: ClusterSpec) -> Mapping[str, Mapping[str, str]]:
     if controller.backup:
         controllers[BACKUP_CONTROLLER_HOST] = str(places.backup_controller)
     boots = {CONTROLLER_HOST: controllers}
-    if controller.accounting:
+    if controller.own_accounting:
         boots[ACCOUNTING_HOST] = {ACCOUNTING_HOST: str(places.accounting)}
     if controller.login_machines:
         boots["login"] = {

@@ -76,7 +76,9 @@ def own_machines(spec: ClusterSpec) -> int:
     own = spec.controller
     if not has_own_machines(spec, _NAME):
         return 0
-    return 3 + own.login_machines if own.login_machines else 3 if own.accounting else 2 if own.backup else 1
+    return (
+        3 + own.login_machines if own.login_machines else 3 if own.own_accounting else 2 if own.backup else 1
+    )
 
 
 def _hosts(

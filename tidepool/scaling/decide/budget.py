@@ -75,7 +75,7 @@ def own_usd_per_hour(spec: ClusterSpec) -> float:
 def own_machines(spec: ClusterSpec) -> int:
     """Return how many machines are the cluster's own."""
     controller = spec.controller
-    return 1 + int(controller.backup) + int(controller.accounting is not None) + controller.login_machines
+    return 1 + int(controller.backup) + int(controller.own_accounting is not None) + controller.login_machines
 
 
 def spent(before: Spent | None, at: datetime, usd_per_hour: float) -> Spent:
