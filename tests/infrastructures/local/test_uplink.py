@@ -29,7 +29,7 @@ from tests.infrastructures.local.outside import (
 )
 from tests.infrastructures.local.stacks import PYTHON, Stack
 from tidepool.cluster.boot import Service
-from tidepool.cluster.flows import Flow, Forward
+from tidepool.cluster.flows import Flow, Forward, Peer
 from tidepool.infrastructures.local.checks import checks_of
 from tidepool.infrastructures.local.kernel import (
     LocalError,
@@ -252,6 +252,8 @@ def test_what_this_machine_lacks_is_told(stack: Stack, other_stack: Stack, outsi
     Path("/proc/sys/net/ipv4/ip_forward").write_text("0")
     (closed,) = uplink_lacks(network, Rules((TO_LICENCES,)))
     assert closed.remedy == "sysctl -w net.ipv4.ip_forward=1"
+    # Between switches nothing passes this machine itself.
+    assert list(uplink_lacks(network, Rules(peers=(Peer("10.88.0.0/16", (), ()),)))) == []
     # The doctor says it of a stack whose spec asks for it, and of no other.
     asking = {"nodes": {"egress": [{"to": [LICENCES]}]}}
     found = [[*checks_of(spec(each), other_stack.name, other_stack.data)] for each in (asking, {})]

@@ -13,9 +13,9 @@ from tidepool.infrastructures.local.kernel.layout import network_paths
 
 def checks_of(spec: ClusterSpec, stack: str, data: Path) -> Iterator[Finding]:
     """Find what keeps this machine from holding the cluster to its firewall, if it has one."""
-    rules = Rules(spec.flows, spec.forwards)
+    rules = Rules(spec.flows, spec.forwards, spec.peers)
     lacks = list(uplink_lacks(network_paths(data, stack, "net"), rules))
     for lack in lacks:
         yield Finding("firewall", "lacks", lack.what, lack.remedy)
-    if rules and not lacks:
+    if (rules.egress or rules.ingress) and not lacks:
         yield Finding("firewall", "well", "nft is there, and this machine forwards")

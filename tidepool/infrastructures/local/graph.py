@@ -10,7 +10,7 @@ from typing import ClassVar
 import pulumi
 from pulumi import Input, Output
 
-from tidepool.cluster.flows import Flow, Forward
+from tidepool.cluster.flows import Flow, Forward, Peer
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.local import resources
@@ -18,12 +18,12 @@ from tidepool.infrastructures.local import resources
 
 def make(spec: ClusterSpec, stack: str) -> Infrastructure:
     """The infrastructure of that spec's machines."""
-    return Local(stack, spec.flows, spec.forwards)
+    return Local(stack, spec.flows, spec.forwards, spec.peers)
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Machines of this machine. ``stack`` is whose they are: the Pulumi stack's name; ``egress`` and ``ingress`` are of its network.
+    """Machines of this machine. ``stack`` is whose they are: the Pulumi stack's name; ``egress``, ``ingress`` and ``peers`` are of its network.
 
     A machine has no device but those that every container has: each of a boot's ``devices`` is a stand-in.
     """
@@ -33,6 +33,7 @@ class Local:
     stack: str
     egress: Sequence[Flow] = ()
     ingress: Sequence[Forward] = ()
+    peers: Sequence[Peer] = ()
 
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         return self
@@ -50,6 +51,7 @@ class Local:
             # Not said where nothing is let through, as in states of before.
             egress=self.egress or None,
             ingress=self.ingress or None,
+            peers=self.peers or None,
         )
         return made.network
 

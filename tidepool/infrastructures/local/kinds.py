@@ -61,7 +61,7 @@ def spec_mistakes(error: BadSpec, inputs: Mapping[str, str]) -> list[Mistake]:
 
 
 def _rules(network: NetworkModel) -> Rules:
-    return Rules(tuple(network.egress), tuple(network.ingress))
+    return Rules(tuple(network.egress), tuple(network.ingress), tuple(network.peers))
 
 
 class NetworkKind(IdempotentKind[NetworkModel]):

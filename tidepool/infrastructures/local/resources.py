@@ -11,7 +11,7 @@ from typing import Any
 from pulumi import Input
 
 from tidepool.cluster.boot import Device, File, Folder, Mount, Service
-from tidepool.cluster.flows import Flow, Forward
+from tidepool.cluster.flows import Flow, Forward, Peer
 from tidepool.resources.model import Field, Model, Resource, condition, given, output
 
 
@@ -23,6 +23,8 @@ class NetworkModel(Model):
     cidr: Field[str] = given(replaces=True)
     egress: Field[Sequence[Flow]] = given(default=())
     ingress: Field[Sequence[Forward]] = given(default=())
+    #: Networks of other stacks, and what passes between each and this one, where both say so.
+    peers: Field[Sequence[Peer]] = given(default=())
     #: How its switch is, and the rules of its uplink.
     state: Field[str] = condition("up")
 

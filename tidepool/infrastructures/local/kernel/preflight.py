@@ -88,7 +88,7 @@ def uplink_lacks(network: Paths, rules: Rules) -> Iterator[Lack]:
             "firewall: the command nft, which holds the cluster to it, is not on PATH",
             "apt-get install nftables",
         )
-    if _setting("net.ipv4.ip_forward") == 0:
+    if (rules.egress or rules.ingress) and _setting("net.ipv4.ip_forward") == 0:
         yield Lack(
             "firewall: net.ipv4.ip_forward is 0, so this machine lets nothing through",
             "sysctl -w net.ipv4.ip_forward=1",

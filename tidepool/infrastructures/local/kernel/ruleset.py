@@ -10,17 +10,20 @@ Each text replaces its table as a whole, in one transaction, and touches no othe
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from tidepool.cluster.flows import LINK_LOCAL, SSH, Flow, Forward
+from tidepool.cluster.flows import LINK_LOCAL, SSH, Flow, Forward, Peer
 
 #: The host's ends of all uplinks begin so.
 UPLINKS: Final = "tide"
 #: The switch's ends, of its uplink and of its machines.
 UPLINK: Final = "uplink"
 BRIDGE: Final = "switch"
+#: The ends of cables to switches of other stacks begin so.
+PEERS: Final = "peer"
 SWITCH_TABLE: Final = "tidepool"
 
 _ESTABLISHED: Final = "ct direction reply ct state established,related accept"
@@ -29,13 +32,15 @@ _ERRORS: Final = "ct state related accept"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules of a network's uplink. Without any there is no uplink."""
+    """Rules of a network's uplink, and of its peers. Without any there is no uplink; with peers alone nothing passes it."""
 
     egress: tuple[Flow, ...] = ()
     ingress: tuple[Forward, ...] = ()
+    #: Not in the text, which a record of before has a digest of.
+    peers: tuple[Peer, ...] = field(default=(), repr=False)
 
     def __bool__(self) -> bool:
-        return bool(self.egress or self.ingress)
+        return bool(self.egress or self.ingress or self.peers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,9 @@ def switch_ruleset(rules: Rules) -> str:
             f'iifname "{UPLINK}" ip saddr {_set(each.sources)} ip daddr {each.address} tcp dport {SSH} accept'
             for each in rules.ingress
         ),
-        *map(_egress, rules.egress),
+        *(_between(UPLINK, each) for each in rules.egress),
+        *(_between(peer_device(peer.network), each) for peer in rules.peers for each in peer.egress),
+        *(_between(BRIDGE, each, peer_device(peer.network)) for peer in rules.peers for each in peer.ingress),
         f'iifname "{BRIDGE}" reject with icmp type admin-prohibited',
     ]
     return _table(
@@ -69,7 +76,11 @@ def switch_ruleset(rules: Rules) -> str:
         _chain(
             "input",
             "filter hook input priority filter; policy accept",
-            [_ESTABLISHED, f'iifname "{UPLINK}" drop'],
+            [
+                _ESTABLISHED,
+                f'iifname "{UPLINK}" drop',
+                *([f'iifname "{PEERS}*" drop'] if rules.peers else []),
+            ],
         ),
         _chain(
             "prerouting",
@@ -129,10 +140,15 @@ def removal(table: str) -> str:
     return f"table ip {table}\ndelete table ip {table}\n"
 
 
-def _egress(flow: Flow) -> str:
+def peer_device(network: str) -> str:
+    """Return a switch's end of its cable to a peer, whose name may have 15 letters."""
+    return PEERS + hashlib.sha256(network.encode()).hexdigest()[:8]
+
+
+def _between(device: str, flow: Flow, source: str = BRIDGE) -> str:
     ports = f"{flow.protocol} dport {_set(flow.ports)}" if flow.ports else f"ip protocol {flow.protocol}"
     return (
-        f'iifname "{BRIDGE}" oifname "{UPLINK}" ip saddr {_set(flow.sources)} ip daddr {_set(flow.to)} '
+        f'iifname "{source}" oifname "{device}" ip saddr {_set(flow.sources)} ip daddr {_set(flow.to)} '
         f"{ports} accept"
     )
 

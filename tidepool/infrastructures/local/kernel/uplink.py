@@ -15,8 +15,8 @@ import ipaddress
 import json
 import re
 import shutil
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ from tidepool.infrastructures.local.kernel.layout import Paths, machine_paths
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline
 from tidepool.infrastructures.local.kernel.lock import locked
 from tidepool.infrastructures.local.kernel.netns import run_in, run_ip
+from tidepool.infrastructures.local.kernel.peering import are_connected, connect_peers
 from tidepool.infrastructures.local.kernel.private import write_private
 from tidepool.infrastructures.local.kernel.record import load
 from tidepool.infrastructures.local.kernel.ruleset import (
@@ -53,6 +54,8 @@ class _Uplink:
     link: Link
     rules: str = ""
     stands: str = ""
+    #: The names of peers by their networks.
+    peers: Mapping[str, str] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         write_private(path, json.dumps(asdict(self)))
@@ -61,7 +64,8 @@ class _Uplink:
 def _load(place: Paths) -> _Uplink | None:
     try:
         told = json.loads(place.uplink.read_text("utf-8"))
-        return _Uplink(told["gateway"], Link(**told["link"]), told["rules"], told["stands"])
+        peers = dict(told.get("peers", {}))
+        return _Uplink(told["gateway"], Link(**told["link"]), told["rules"], told["stands"], peers)
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
@@ -95,7 +99,7 @@ def set_uplink(place: Paths, gateway: str, rules: Rules) -> None:
             return
         up = known is not None and bool(known.stands) and _is_up(known.link, switch)
         link = known.link if known is not None and up else _free_link(place)
-        made = _Uplink(gateway, link)
+        made = _Uplink(gateway, link, peers={peer.network: peer.name for peer in rules.peers})
         made.save(place.uplink)
         # First the rules: nothing is let through before.
         _nft(switch, switch_ruleset(rules))
@@ -105,6 +109,7 @@ def set_uplink(place: Paths, gateway: str, rules: Rules) -> None:
             for machine in _machines(place, switch):
                 run_ip(machine, (f"route replace default via {gateway}",))
         run_in(switch, ("tee", _FORWARDS), "1")
+        connect_peers(place, _cidr(place), switch, rules.peers)
         replace(made, rules=_digest(rules), stands=_standing(link, switch)).save(place.uplink)
 
 
@@ -119,7 +124,8 @@ def is_as_known(place: Paths, rules: Rules) -> bool:
     known, switch = _load(place), load(place.record).standing
     if known is None or switch is None:
         return not rules
-    return (known.rules, known.stands) == (_digest(rules), _standing(known.link, switch))
+    stands = (known.rules, known.stands) == (_digest(rules), _standing(known.link, switch))
+    return stands and are_connected(place, _cidr(place), switch, rules.peers)
 
 
 def forwarded_ports(place: Paths) -> Iterator[int]:
@@ -141,7 +147,12 @@ def remove_uplink(place: Paths) -> None:
         _remove_device(_device_of(table))
 
 
+def _cidr(place: Paths) -> str:
+    return str(load(place.record).spec["cidr"])
+
+
 def _take_away(place: Paths, device: str, switch: Lifeline) -> None:
+    connect_peers(place, _cidr(place), switch, ())
     run_in(switch, ("tee", _FORWARDS), "0")
     for machine in _machines(place, switch):
         run_ip(machine, ("route flush exact 0.0.0.0/0",))
@@ -220,7 +231,8 @@ def _standing(link: Link, switch: Lifeline) -> str:
 
 
 def _digest(rules: Rules) -> str:
-    return hashlib.sha256(repr(rules).encode()).hexdigest()
+    text = f"{rules}{rules.peers or ''}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _machines(place: Paths, switch: Lifeline) -> Iterator[Lifeline]:
