@@ -351,6 +351,14 @@ def _settings(there: Entry, known: Mapping[str, Any]) -> dict[str, Any]:
     return account_user(there.shares, there.limits, bool(known.get("default")) and there.is_default)
 
 
+def foreign_quality(name: str) -> str:
+    """Return why a quality of service cannot be had: slurmdbd has one of a name for all clusters."""
+    return (
+        f"the quality of service {name} is another cluster's, and slurmdbd has one of a name for all clusters that share it: take "
+        "another name, such as that of the cluster with this one behind it"
+    )
+
+
 class QosKind(Kind[QosModel]):
     """A quality of service."""
 
@@ -361,6 +369,9 @@ class QosKind(Kind[QosModel]):
         yield from connection_mistakes({"controller": wanted.controller}, self._home.data)
 
     def create(self, wanted: QosModel, task: Task) -> Made:
+        there = self._database(wanted).accounting.qualities().get(wanted.qos)
+        if there is not None and there.owner != wanted.cluster:
+            raise Refusal(foreign_quality(wanted.qos))
         self._set(wanted)
         return Made(wanted.qos)
 
@@ -405,7 +416,7 @@ class QosKind(Kind[QosModel]):
         )
         try:
             with database.writing:
-                database.accounting.set_quality(quality, gone)
+                database.accounting.set_quality(quality.of_cluster(wanted.cluster), gone)
         except Refused as error:
             raise Refusal(
                 f"slurmdbd does not take the quality of service {wanted.qos}: {error.words}"

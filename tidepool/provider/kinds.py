@@ -39,6 +39,8 @@ _LATER: Final = {
     "tidepool:ssh:Machine": ("tidepool.provider.ssh", "SshMachineKind"),
     "tidepool:slurm:Account": ("tidepool.provider.accounts", "AccountKind"),
     "tidepool:slurm:Association": ("tidepool.provider.accounts", "AssociationKind"),
+    "tidepool:slurm:DatabaseServer": ("tidepool.provider.databases", "DatabaseServerKind"),
+    "tidepool:slurm:DatabaseClient": ("tidepool.provider.databases", "DatabaseClientKind"),
     "tidepool:files:Policy": ("tidepool.provider.files", "FilePolicyKind"),
     "tidepool:slurm:Qos": ("tidepool.provider.accounts", "QosKind"),
 }

@@ -8,6 +8,8 @@ from tidepool.resources.accounts import Account as Account
 from tidepool.resources.accounts import Association as Association
 from tidepool.resources.accounts import Qos as Qos
 from tidepool.resources.accounts import account_user as account_user
+from tidepool.resources.databases import DatabaseClient as DatabaseClient
+from tidepool.resources.databases import DatabaseServer as DatabaseServer
 from tidepool.resources.declarations import Access as Access
 from tidepool.resources.declarations import Authority as Authority
 from tidepool.resources.declarations import Certificate as Certificate

@@ -17,6 +17,8 @@ class QosModel(Model):
 
     controller: Field[Mapping[str, Any]] = given()
     qos: Field[str] = given(replaces=True)
+    #: Whose it is, where slurmdbd is another cluster's; empty in that one.
+    cluster: Field[str] = given(default="", replaces=True)
     description: Field[str] = given(default="")
     preempts: Field[Sequence[str]] = given(default=(), stored=True)
     preempt_mode: Field[str] = given(default="cluster", stored=True)
@@ -27,7 +29,7 @@ class QosModel(Model):
 class Qos(Resource, QosModel, token="tidepool:slurm:Qos", delete_first=False):
     """A quality of service, of all clusters that share the database.
 
-    One that is there already is taken, and made what is asked for; what somebody changed with sacctmgr is shown by a refresh
+    One that is there already is taken, and made what is asked for, unless it is another cluster's; what somebody changed with sacctmgr is shown by a refresh
     and mended by the next `up`.
     """
 

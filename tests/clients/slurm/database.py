@@ -39,6 +39,18 @@ PriorityType=priority/multifactor
 
 
 @contextmanager
+def joined(folder: Path, server: RealSlurm, cluster: str) -> Iterator[RealSlurm]:
+    """Another cluster, with a key of its own, that uses the slurmdbd of ``server``."""
+    said = dict(line.split("=", 1) for line in server.conf.read_text().splitlines() if "=" in line)
+    accounting = _ACCOUNTING.format(folder=server.folder, port=said["AccountingStoragePort"])
+    running = RealSlurm(folder, CONF.replace("ClusterName=contract", f"ClusterName={cluster}") + accounting)
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+@contextmanager
 def accounted(folder: Path) -> Iterator[RealSlurm]:
     """A cluster whose database keeps nothing for a crash: it is a test's."""
     lacking = [program for program in _PROGRAMS if shutil.which(program, path=PATH) is None]

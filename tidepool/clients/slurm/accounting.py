@@ -6,6 +6,7 @@ Many associations are written by one `sacctmgr load`: of 22.05 it adds what is n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,9 @@ _DONE_ALREADY: Final = ("Nothing new added", "Nothing deleted", "Nothing modifie
 #: So many changes are quicker by a command each.
 _FEW: Final = 2
 
+#: Settings of an account that have blanks.
+_TEXTS: Final = frozenset({"Description", "Organization"})
+
 _Record = TypeVar("_Record")
 #: An association by its account and its user, who is empty for the account itself.
 Key = tuple[str, str]
@@ -40,7 +44,7 @@ Key = tuple[str, str]
 class Association:
     """An account, or ``user`` in it; ``limits`` by Slurm's names, in the form of `tidepool.cluster.slurm_limits`.
 
-    Of a user's, ``parent`` is empty. ``description`` is written, and not read. ``is_default`` where jobs of the user that name no account are this one's. What an
+    Of a user's, ``parent`` is empty. ``description`` is written where it ``is_described``, and not read. ``is_default`` where jobs of the user that name no account are this one's. What an
     account above has, and this one has not, is not told.
     """
 
@@ -53,6 +57,7 @@ class Association:
     default_qos: str = ""
     description: str = ""
     is_default: bool = False
+    is_described: bool = True
 
     @property
     def key(self) -> Key:
@@ -79,6 +84,21 @@ class Quality:
     preempt_mode: str = "cluster"
     flags: tuple[str, ...] = ()
     limits: Mapping[str, str] = field(default_factory=FrozenDict)
+
+    @property
+    def owner(self) -> str:
+        """The cluster that made it in another's slurmdbd, which its description ends with; empty where it is nobody's, or of who has that."""
+        found = _OWNER.search(self.description)
+        return found[1] if found else ""
+
+    def of_cluster(self, cluster: str) -> Quality:
+        """Return it with ``cluster`` for its owner; with none where that is empty."""
+        text = self.description or self.name
+        return replace(self, description=f"{text} (of {cluster})") if cluster else self
+
+
+#: slurmdbd has one quality of service of a name for all clusters, and nothing but this that says whose it is.
+_OWNER: Final = re.compile(r" \(of ([a-z][a-z0-9_-]*)\)$")
 
 
 class Accounting:
@@ -133,6 +153,15 @@ class Accounting:
 
         return {quality.name: quality for quality in self._show("qos", columns, read)}
 
+    def clusters(self) -> Mapping[str, str]:
+        """Return all clusters of the database by name: where each slurmctld is; of one that is down, nothing."""
+        return dict(self._show("cluster", ["Cluster", "ControlHost"], _pair))
+
+    def foreign_accounts(self) -> frozenset[str]:
+        """Return the accounts that other clusters have."""
+        found = self._show("association", ["Cluster", "Account"], _pair, "user=")
+        return frozenset(account for cluster, account in found if cluster != self._cluster)
+
     # Changing
 
     def set_associations(
@@ -146,6 +175,11 @@ class Accounting:
         Raises:
             Refused: one of them cannot be; those before it may be there.
         """
+        wanted = tuple(wanted)
+        if any(not each.user for each in wanted):
+            # An account has one description for all clusters: that of who had it first.
+            foreign = self.foreign_accounts()
+            wanted = tuple(replace(each, is_described=each.account not in foreign) for each in wanted)
         new = [each for each in wanted if each.key not in there]
         changed = [each for each in wanted if each.key in there and each.differs(there[each.key])]
         # `load` leaves parents and qualities of service alone of what is there, and takes longer than one command.
@@ -294,7 +328,8 @@ def _cleared(table: Table, gone: Mapping[str, str]) -> dict[str, str]:
 
 def _settings(each: Association, there: Association | None) -> dict[str, str]:
     """Return what is to be set of an association, but for names of qualities of service and of accounts."""
-    settings: dict[str, str] = {} if each.user else {"Description": each.description or each.account}
+    described = not each.user and each.is_described
+    settings: dict[str, str] = {"Description": each.description or each.account} if described else {}
     settings["Fairshare"] = str(each.shares)
     if there is not None:
         gone = {name: value for name, value in there.limits.items() if name not in each.limits}
@@ -306,7 +341,8 @@ def _line(each: Association, there: Association | None) -> str:
     """Return an entry of the file that `sacctmgr load` reads."""
     settings = _settings(each, there)
     if not each.user:
-        settings |= {"Description": _quoted(settings["Description"]), "Organization": _quoted(each.account)}
+        texts = {**settings, "Organization": each.account}
+        settings = {key: _quoted(text) if key in _TEXTS else text for key, text in texts.items()}
     elif each.is_default:
         settings["DefaultAccount"] = each.account  # else it is the first that they are in
     if each.qos:
