@@ -17,9 +17,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from tidepool.cluster.accounting import Accounting as Accounting
+from tidepool.cluster.accounting import SharedWith as SharedWith
 from tidepool.cluster.pool import Kubernetes as Kubernetes
 from tidepool.cluster.shape import Shape as Shape
-from tidepool.cluster.spec import Accounting as Accounting
 from tidepool.cluster.spec import ClusterSpec as ClusterSpec
 from tidepool.cluster.spec import Controller as Controller
 from tidepool.cluster.spec import Infrastructure as Infrastructure

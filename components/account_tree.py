@@ -36,6 +36,7 @@ class AccountTree(pulumi.ComponentResource):
                 each.name,
                 controller=connection,
                 qos=each.name,
+                cluster=spec.name if spec.controller.own_accounting is None else "",
                 description=each.description or "",
                 preempts=list(each.preempts),
                 preempt_mode=each.preempt_mode,

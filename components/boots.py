@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Final
 
 from pulumi import Input
 
 from tidepool.cluster import controller_programs, hostlist
+from tidepool.cluster.accounting import ACCOUNTING_KEY, ACCOUNTING_SOCKET, Accounting
 from tidepool.cluster.boot import Device, Folder, Service
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import MUNGE_KEY
@@ -26,17 +27,32 @@ MUNGED: Final = Service(
     user="munge",
     ready="unix:/run/munge/munge.socket.2",
 )
+#: The munged of the key that clusters which share a slurmdbd have in common: only slurmdbd is asked by it.
+_ACCOUNTING_MUNGED: Final = replace(
+    MUNGED,
+    name="munged-accounting",
+    argv=(
+        *MUNGED.argv,
+        f"--key-file={ACCOUNTING_KEY}",
+        f"--socket={ACCOUNTING_SOCKET}",
+        "--pid-file=/run/munge/accounting.pid",
+        "--seed-file=/run/munge/accounting.seed",
+    ),
+    ready=f"unix:{ACCOUNTING_SOCKET}",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
     """Keys by which the machines of a cluster know each other, and know who administers them.
 
-    ``munge`` is the munge key in base64, and secret. ``ssh`` is a public key, one line; with it root logs in.
+    ``munge`` is the munge key in base64, and secret. ``ssh`` is a public key, one line; with it root logs in. ``accounting`` is a
+    munge key as well, of the slurmdbd that the cluster shares with others; None where it shares none.
     """
 
     munge: Input[str]
     ssh: Input[str]
+    accounting: Input[str] | None = None
 
     @property
     def files(self) -> tuple[File, ...]:
@@ -46,6 +62,18 @@ class Keys:
     @property
     def munge_file(self) -> File:
         return File(MUNGE_KEY, self.munge, "0400", "munge", "munge", is_base64=True)
+
+    @property
+    def accounting_files(self) -> tuple[File, ...]:
+        """The key by which a slurmdbd that is shared is asked, where there is one."""
+        if self.accounting is None:
+            return ()
+        return (File(ACCOUNTING_KEY, self.accounting, "0400", "munge", "munge", is_base64=True),)
+
+    @property
+    def accounting_services(self) -> tuple[Service, ...]:
+        """The munged of that key."""
+        return () if self.accounting is None else (_ACCOUNTING_MUNGED,)
 
     @property
     def root_file(self) -> File:
@@ -161,8 +189,15 @@ def controller_boot(
     people = files_boot() if has_files else Boot()
     return Boot(
         # sshd first: whoever comes in to see why slurmctld does not start gets in.
-        services=(MUNGED, SSHD, *people.services, *slurmctld.services),
-        files=(*keys.files, ONLY_ROOT, *slurmctld.files, *_power_programs(), *people.files),
+        services=(MUNGED, SSHD, *people.services, *keys.accounting_services, *slurmctld.services),
+        files=(
+            *keys.files,
+            *keys.accounting_files,
+            ONLY_ROOT,
+            *slurmctld.files,
+            *_power_programs(),
+            *people.files,
+        ),
         folders=(
             *RUN_FOLDERS,
             *slurmctld.folders,
@@ -222,8 +257,8 @@ def login_boot(
     A user can take ``cpus`` processors and ``memory_mib`` of memory.
     """
     return Boot(
-        services=(MUNGED, SSHD),
-        files=(*keys.files, *login_access(cpus, memory_mib)),
+        services=(MUNGED, SSHD, *keys.accounting_services),
+        files=(*keys.files, *keys.accounting_files, *login_access(cpus, memory_mib)),
         folders=RUN_FOLDERS,
         mounts=(Mount(home, "/home", read_only=False), *scratch),
     )
@@ -264,6 +299,8 @@ StorageHost=localhost
 StorageLoc=slurm_acct_db
 StorageUser=slurm
 """
+#: Users of several clusters do not see each other's; operators, and root of each cluster, see all.
+_PRIVATE: Final = "PrivateData=accounts,events,jobs,reservations,usage,users\n"
 #: Read at each start of mariadbd. Its socket tells it who calls: no password is there that could get lost.
 _ACCOUNTS: Final = """\
 CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket;
@@ -285,8 +322,18 @@ _MARIADBD: Final = (
 )
 
 
-def accounting_boot(keys: Keys, *, database: Input[str]) -> Boot:
-    """Run munged, sshd, mariadbd and slurmdbd; ``database`` is the volume of MariaDB's files."""
+def slurmdbd_conf(accounting: Accounting) -> str:
+    """Return the text of slurmdbd.conf."""
+    return _SLURMDBD_CONF + (_PRIVATE if accounting.shared_with else "")
+
+
+def accounting_boot(keys: Keys, *, accounting: Accounting, database: Input[str]) -> Boot:
+    """Run munged, sshd, mariadbd and slurmdbd; ``database`` is the volume of MariaDB's files.
+
+    Where clusters share it, ``keys`` has the key for it, and that of the cluster itself is not there.
+    """
+    if keys.accounting is not None:
+        keys = Keys(keys.accounting, keys.ssh)
     return Boot(
         services=(
             MUNGED,
@@ -297,7 +344,7 @@ def accounting_boot(keys: Keys, *, database: Input[str]) -> Boot:
         ),
         files=(
             *keys.files,
-            File("/etc/slurm/slurmdbd.conf", _SLURMDBD_CONF, "0600", "slurm", "slurm"),
+            File("/etc/slurm/slurmdbd.conf", slurmdbd_conf(accounting), "0600", "slurm", "slurm"),
             File("/etc/mysql/slurm.sql", _ACCOUNTS),
         ),
         folders=(

@@ -16,6 +16,7 @@ from tidepool.components.compute_fleet import ComputeFleet
 from tidepool.components.desired_state import DesiredState
 from tidepool.components.files import Files, file_outputs
 from tidepool.components.scratch import has_files
+from tidepool.components.shared_accounting import sharing_outputs
 from tidepool.components.slurm_controller import SlurmController
 
 if TYPE_CHECKING:
@@ -67,7 +68,13 @@ class Cluster:
         self._state, self._opts = state, opts
         self.spec = state.spec
         self.controller = SlurmController(
-            name, state.spec, known_users=state.users, scope=scope, folder=folder, opts=opts
+            name,
+            state.spec,
+            known_users=state.users,
+            accounting_key=state.accounting_key,
+            scope=scope,
+            folder=folder,
+            opts=opts,
         )
         self.fleets = {
             fleet.name: ComputeFleet(
@@ -103,6 +110,7 @@ class Cluster:
             "fleets": {name: fleet.nodes for name, fleet in self.fleets.items()},
             "sshKey": controller.private_key,
         }
+        outputs |= sharing_outputs(self.spec, controller.keys, controller.accounting_server)
         if controller.file_server is not None:
             outputs["fileServer"] = controller.file_server.connection
         if has_files(self.spec, controller.known_users):

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 import pulumi
 from pulumi.runtime import is_config_secret
 
+from tidepool.cluster.accounting import ACCOUNTING_KEY_NAME
 from tidepool.cluster.desired_state import (
     NODES_VARIABLE,
     PLACEMENTS_VARIABLE,
@@ -60,6 +61,8 @@ class DesiredState:
     """Outputs for the stack to export: ``spec``, as the person wrote it who brought it up; ``users`` of it and of its directory,
     where it has one; ``places`` of fleets on several infrastructures, by fleet and key a hostlist. Another stack can take either
     of the first two for its directory."""
+    accounting_key: str | None = None
+    """The key of another cluster's slurmdbd, from the stack's configuration; None where the spec names none."""
 
     @classmethod
     def at_first(cls, spec: ClusterSpec) -> Self:
@@ -116,7 +119,8 @@ def desired_state(config: pulumi.Config, environment: Mapping[str, str]) -> Desi
     if spec.directory is not None:
         outputs[_USERS] = users.to_json()
     roles = _roles(spec, wish.kubernetes, serving)
-    return DesiredState(spec, nodes, placements, roles, serving, wish.only, users, outputs)
+    key = config.get(ACCOUNTING_KEY_NAME) if spec.controller.accounting is not None else None
+    return DesiredState(spec, nodes, placements, roles, serving, wish.only, users, outputs, key)
 
 
 def _users(spec: ClusterSpec, config: pulumi.Config, last: Mapping[str, Any], by_scaler: bool) -> UserList:

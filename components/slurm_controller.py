@@ -41,6 +41,7 @@ from tidepool.components.boots import Keys, accounting_boot, controller_boot, lo
 from tidepool.components.file_server import file_server_boot, served_by
 from tidepool.components.locations import Locations, register_locations
 from tidepool.components.scratch import has_files, scratch_mounts
+from tidepool.components.shared_accounting import database_client, database_server, shared_key
 from tidepool.components.user_directory import list_users
 from tidepool.infrastructures.contract import Boot, Machine, MachineOrder, Mount, VolumeOrder
 
@@ -172,6 +173,7 @@ class SlurmController(pulumi.ComponentResource):
     Args:
         name: the cluster's, where no ``spec`` says it.
         spec: the whole cluster, instead of ``keys``.
+        accounting_key: the key of another cluster's slurmdbd, in base64, where the spec names one.
         known_users: who may log in, where a directory was read already; by default whom the spec names or its directory has.
         locations: networks and images that are registered already, instead of ``scope`` and ``folder``.
         scope: sets the cluster's resources apart from those of other clusters in the same program.
@@ -211,7 +213,9 @@ class SlurmController(pulumi.ComponentResource):
     configuration: resources.Configuration
     """Slurm's files on all machines, on which slots and nodes depend."""
     accounting_machine: pulumi.Resource | None
-    """The machine of slurmdbd; None where the cluster has no accounting."""
+    """The machine with which accounts go: slurmdbd's, or slurmctld's where slurmdbd is another cluster's; None without accounting."""
+    accounting_server: Output[Mapping[str, Any]] | None
+    """How the machine of slurmdbd is reached; None where the cluster has none."""
     names_slots: bool
     """True where slurm.conf has the slots; else each fleet tells Slurm of its own."""
     slot_state: Literal["FUTURE", "CLOUD"]
@@ -223,6 +227,7 @@ class SlurmController(pulumi.ComponentResource):
         spec: ClusterSpec | None = None,
         *,
         known_users: UserList | None = None,
+        accounting_key: str | None = None,
         locations: Locations | None = None,
         scope: str = "",
         folder: Path | None = None,
@@ -245,7 +250,9 @@ class SlurmController(pulumi.ComponentResource):
         munge = resources.MungeKey(name, opts=self._mine)
         ssh = resources.SshKey(name, opts=self._mine)
         self.public_key, self.private_key = ssh.public_key, Output.secret(ssh.private_key)
-        self.keys = Keys(Output.secret(munge.key), self.public_key)
+        shared = shared_key(spec, accounting_key, self._mine)
+        self.keys = Keys(Output.secret(munge.key), self.public_key, shared.key)
+        self._booted_with = shared.trigger
         self.home = self._volume("home", retain=True)
         self.scratch = scratch_mounts(spec, self._volume)
         self.file_server = self._file_server()
@@ -262,10 +269,12 @@ class SlurmController(pulumi.ComponentResource):
             self.pool_controllers = {on.node_name: boot}
         controllers = self._controllers(state, settings)
         accounting = self._accounting()
-        self.accounting_machine = accounting[0].resource if accounting else None
         logins = self._logins()
         self.hosts = (*self.pool_controllers, *controllers)
         self.connection = controllers[CONTROLLER_HOST].connection
+        asked = database_client(name, spec, self.connection, accounting_key, self._mine)
+        held_by = accounting or ((controllers[CONTROLLER_HOST],) if asked else ())
+        self.accounting_machine = held_by[0].resource if held_by else None
         self.logins = {host: machine.connection for host, machine in logins.items()}
         self.users = resources.Users(
             name,
@@ -281,8 +290,16 @@ class SlurmController(pulumi.ComponentResource):
             hosts=[machine.connection for machine in configured],
             files=configuration(spec),
             # slurmctld asks slurmdbd for its accounts when it starts.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[each.resource for each in accounting]),
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=[each for each in (self.accounting_machine, asked) if each]
+            ),
         )
+        self.accounting_server = accounting[0].connection if accounting else None
+        if accounting and self.keys.accounting is not None:
+            needed = [self.configuration, accounting[0].resource]
+            database_server(
+                name, spec, accounting[0].connection, pulumi.ResourceOptions(parent=self, depends_on=needed)
+            )
         self.register_outputs(
             {
                 "connection": self.connection,
@@ -346,13 +363,13 @@ class SlurmController(pulumi.ComponentResource):
         return made
 
     def _accounting(self) -> tuple[Machine, ...]:
-        accounting = self.spec.controller.accounting
+        accounting = self.spec.controller.own_accounting
         if accounting is None:
             return ()
         # It is the history of years: a cluster that is made again goes on with it.
         boot = self._infrastructure.boot(
             ACCOUNTING_HOST,
-            accounting_boot(self.keys, database=self._volume("database", retain=True)),
+            accounting_boot(self.keys, accounting=accounting, database=self._volume("database", retain=True)),
             self._mine,
         )
         address = self.spec.own_addresses.accounting
@@ -405,7 +422,9 @@ class SlurmController(pulumi.ComponentResource):
         order = MachineOrder(host, own.network, address, shape, image, boot, wait_ready)
         # Who mounts what it serves is there after it, and gone before it.
         served = [self.file_server.resource] if self.file_server else []
-        opts = pulumi.ResourceOptions(parent=self, depends_on=served) if served else self._mine
+        opts = pulumi.ResourceOptions(
+            parent=self, depends_on=served, replacement_trigger=self._booted_with, delete_before_replace=True
+        )
         return own.infrastructure.machine(order, opts)
 
     def _volume(self, name: str, retain: bool = False) -> Output[str]:

@@ -15,6 +15,7 @@ from tidepool.cli import errors, show
 from tidepool.cli.errors import Failure
 from tidepool.cli.operation import Outcome, carry_out, exit_code, parallel, require_approval, turn
 from tidepool.cli.options import json_option, parallel_option, stack_options, yes_option
+from tidepool.cli.sharers import look_at_sharers
 from tidepool.cli.stack import Stack
 from tidepool.cluster.hostlist import fold
 from tidepool.infrastructures.local.kernel import delete_machine, delete_network, list_machines, list_networks
@@ -68,6 +69,8 @@ def down_verb(
         else:
             show.say(f"There is nothing of stack {stack.name}.")
         return errors.OK
+    if outputs:
+        look_at_sharers(stack, outputs, force=cancel_jobs)
     require_approval(stack, yes, "down")
     if outputs and outputs.get("pools"):
         from tidepool.cli.pools.checks import end_conversions

@@ -12,6 +12,7 @@ from tidepool.cli import show
 from tidepool.cli.cluster import parse_outputs
 from tidepool.cli.operation import carry_out, exit_code, parallel, require_approval, turn
 from tidepool.cli.options import json_option, parallel_option, stack_options, yes_option
+from tidepool.cli.sharers import look_at_sharers
 from tidepool.cli.stack import Stack
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.user_files import CANCEL_JOBS_OF
@@ -129,6 +130,7 @@ def _look_at_cluster(stack: Stack, spec: ClusterSpec) -> None:
         stack.create()
     elif "controller" in outputs:
         refuse_lost_jobs(stack, parse_outputs(stack.name, outputs), spec)
+        look_at_sharers(stack, outputs, spec)
     if spec.pools or (outputs or {}).get("pools"):
         from tidepool.cli.pools.checks import look_at_pools
 
