@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from tidepool import resources
 from tidepool.cluster import addresses, hostlist
+from tidepool.cluster.accounting import SHARING
 from tidepool.cluster.accounts import Account, Qos
 from tidepool.cluster.controller_programs import absent_state
 from tidepool.cluster.files import FileServer, HomeFolders, Scratch
@@ -250,9 +251,8 @@ class SlurmController(pulumi.ComponentResource):
         munge = resources.MungeKey(name, opts=self._mine)
         ssh = resources.SshKey(name, opts=self._mine)
         self.public_key, self.private_key = ssh.public_key, Output.secret(ssh.private_key)
-        shared = shared_key(spec, accounting_key, self._mine)
-        self.keys = Keys(Output.secret(munge.key), self.public_key, shared.key)
-        self._booted_with = shared.trigger
+        self._shared = shared_key(spec, accounting_key, self._mine)
+        self.keys = Keys(Output.secret(munge.key), self.public_key, self._shared.key)
         self.home = self._volume("home", retain=True)
         self.scratch = scratch_mounts(spec, self._volume)
         self.file_server = self._file_server()
@@ -422,9 +422,9 @@ class SlurmController(pulumi.ComponentResource):
         order = MachineOrder(host, own.network, address, shape, image, boot, wait_ready)
         # Who mounts what it serves is there after it, and gone before it.
         served = [self.file_server.resource] if self.file_server else []
-        opts = pulumi.ResourceOptions(
-            parent=self, depends_on=served, replacement_trigger=self._booted_with, delete_before_replace=True
-        )
+        opts = pulumi.ResourceOptions(parent=self, depends_on=served)
+        if self.spec.controller.infrastructure.name in SHARING:
+            opts.replacement_trigger, opts.delete_before_replace = self._shared.trigger, True
         return own.infrastructure.machine(order, opts)
 
     def _volume(self, name: str, retain: bool = False) -> Output[str]:

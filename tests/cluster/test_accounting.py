@@ -45,12 +45,12 @@ def test_what_cannot_be_shared_is_refused_in_words(accounting: dict[str, Any], s
 
 
 @pytest.mark.parametrize("accounting", [{"host": "10.81.0.4"}, {"shared_with": [BIOLOGY]}])
-@pytest.mark.parametrize("infrastructure", ["aws", "libvirt", "kubernetes"])
+@pytest.mark.parametrize("infrastructure", ["aws", "libvirt", "kubernetes", "nomad"])
 def test_where_no_rule_is_written_for_it_it_is_refused(
     accounting: dict[str, Any], infrastructure: str
 ) -> None:
     controller = {"infrastructure": infrastructure, "accounting": accounting}
-    with pytest.raises(SpecError, match="Tidepool writes no rule"):
+    with pytest.raises(SpecError, match="cannot share slurmdbd yet"):
         read_spec(spec_mapping(controller=controller))
 
 

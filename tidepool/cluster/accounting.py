@@ -10,7 +10,6 @@ from pydantic import AfterValidator, Field
 
 from tidepool.cluster import addresses
 from tidepool.cluster.addresses import OwnAddresses
-from tidepool.cluster.firewall import FILTERING
 from tidepool.cluster.flows import Flow, Peer
 from tidepool.cluster.names import cluster_name
 from tidepool.cluster.part import Network, Part, Whole
@@ -24,8 +23,8 @@ ACCOUNTING_KEY: Final = "/etc/munge/accounting.key"
 ACCOUNTING_SOCKET: Final = "/run/munge/accounting.socket.2"
 #: Of the configuration of a stack that uses another's slurmdbd, a secret; and of the outputs of that one.
 ACCOUNTING_KEY_NAME: Final = "accountingKey"
-#: Infrastructures on which clusters reach each other's slurmdbd; on the others no rule for it is written yet.
-SHARING: Final = frozenset({"local", "nomad", "ssh"})
+#: Infrastructures on which clusters reach each other's slurmdbd. On others no rule for it is written yet; Nomad's hosts have one munged.
+SHARING: Final = frozenset({"local", "ssh"})
 
 
 def _is_fit(network: IPv4Network) -> IPv4Network:
@@ -140,10 +139,10 @@ def accounting_mistakes(spec: Mapping[str, Any]) -> Iterator[Mistake]:
         )  # fmt: skip
     entry = controller.get("infrastructure")
     name = Entry("", entry).name if isinstance(entry, Mapping) else entry or "local"
-    if isinstance(name, str) and name not in SHARING and name in FILTERING:
+    if isinstance(name, str) and name not in SHARING:
         yield Mistake(
-            path, None, f"machines of {name} reach no slurmdbd of another cluster, nor are they reached: Tidepool writes no rule "
-            f"for it there yet; known to work: {', '.join(sorted(SHARING))}"
+            path, None, f"clusters on {name} cannot share slurmdbd yet: Tidepool makes no way for it there; it does so on "
+            f"{', '.join(sorted(SHARING))}"
         )  # fmt: skip
 
 
