@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidepool.cluster.accounting import Accounting as Accounting
 from tidepool.cluster.accounting import SharedWith as SharedWith
+from tidepool.cluster.fleet import Infrastructure as Infrastructure
 from tidepool.cluster.pool import Kubernetes as Kubernetes
 from tidepool.cluster.shape import Shape as Shape
 from tidepool.cluster.spec import ClusterSpec as ClusterSpec
 from tidepool.cluster.spec import Controller as Controller
-from tidepool.cluster.spec import Infrastructure as Infrastructure
 from tidepool.cluster.spec import Limits as Limits
 from tidepool.cluster.spec import Partition as Partition
 from tidepool.components.account_tree import AccountTree as AccountTree

@@ -11,11 +11,11 @@ from pulumi import Input, Output
 from tidepool import resources
 from tidepool.cluster import hostlist
 from tidepool.cluster.desired_state import node_placements, node_set, slots_of
+from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.fleet import Infrastructure as FleetEntry
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.slots import Slot
-from tidepool.cluster.spec import Fleet
-from tidepool.cluster.spec import Infrastructure as FleetEntry
 from tidepool.components.boots import node_boot
 from tidepool.components.slurm_controller import SlurmController, known_part
 from tidepool.infrastructures.contract import Infrastructure, MachineOrder, Prepared

@@ -24,9 +24,10 @@ from tidepool.cluster.desired_state import (
     read_placements,
     role_set,
 )
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.roles import Role
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
 from tidepool.cluster.users import UserList
 from tidepool.components.user_directory import list_users, user_list

@@ -19,6 +19,7 @@ from tidepool.cluster.accounts import Account, Qos
 from tidepool.cluster.controller_programs import absent_state
 from tidepool.cluster.files import FileServer, HomeFolders, Scratch
 from tidepool.cluster.firewall import Firewall
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.names import (
     ACCOUNTING_HOST,
     BACKUP_CONTROLLER_HOST,
@@ -35,7 +36,7 @@ from tidepool.cluster.slurm_conf import (
     configuration,
     names_slots,
 )
-from tidepool.cluster.spec import ClusterSpec, Controller, Fleet, Limits, Partition
+from tidepool.cluster.spec import ClusterSpec, Controller, Limits, Partition
 from tidepool.cluster.spec_reading import SpecError, read_spec
 from tidepool.cluster.users import Directory, Group, User, UserList
 from tidepool.components.boots import Keys, accounting_boot, controller_boot, login_boot, slurmctld_boot

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tests.cluster.specs import spec_mapping, with_fleet
 from tidepool.cluster.desired_state import node_set, slots_of
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec import ClusterSpec
 
 numbers = st.sets(st.integers(1, 16))
 

@@ -20,8 +20,9 @@ from pydantic import ValidationError
 from tests.cluster.spec_page import EXAMPLE, spec_page
 from tests.cluster.specs import spec_mapping, with_fleet, with_pool
 from tests.properties import runs
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.shape import Shape
-from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
+from tidepool.cluster.spec import ClusterSpec, Partition
 from tidepool.cluster.spec_reading import SpecError, concerns, read_spec
 
 PAGE = Path(__file__).parent.parent.parent / "docs/cluster-spec.md"

@@ -14,7 +14,8 @@ from pulumi import Input, Output
 from pulumi.runtime.mocks import MockResourceArgs
 
 from tests.components.stack import answers
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import ComputeFleet, SlurmController
 from tidepool.infrastructures import registry
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder

@@ -9,7 +9,7 @@ from random import Random
 
 from tests.simulation.machines import FaultyCluster
 from tidepool.clients.slurm import JobRequest, JobState, Refused, SlurmError
-from tidepool.cluster.spec import Fleet
+from tidepool.cluster.fleet import Fleet
 from tidepool.simulation.cluster import sleeping
 
 _DAY_S = 86400.0

@@ -13,10 +13,11 @@ from tidepool.cli.cluster import fleet_of
 from tidepool.cli.errors import LACKS, USAGE, Failure
 from tidepool.cli.stack import Stack, stacks_with_files
 from tidepool.cluster.failures import Permanent
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.roles import ROLES
 from tidepool.cluster.slurm_conf import fleets_and_pools
 from tidepool.cluster.slurm_releases import release_of
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, concerns, read_spec
 from tidepool.engine.config import full_key, to_document
 from tidepool.engine.config_file import read

@@ -16,9 +16,9 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.slots import Slot, fleet_and_number
 
 if TYPE_CHECKING:  # the provider, which asks whether it is forced, loads no models
+    from tidepool.cluster.fleet import Fleet
     from tidepool.cluster.pool import ConvergedPool
     from tidepool.cluster.roles import Role
-    from tidepool.cluster.spec import Fleet
 
 
 def node_placements(fleet: Fleet, nodes: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:

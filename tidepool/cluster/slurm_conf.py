@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from tidepool.cluster import controller_programs, hostlist
 from tidepool.cluster.accounting import ACCOUNTING_SOCKET, SLURMDBD_PORT
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.names import BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.slots import Slot
@@ -30,7 +31,7 @@ from tidepool.cluster.slurm_keys import (
 )
 from tidepool.cluster.slurm_options import REQUIRED_WORDS, Value, line, setting
 from tidepool.cluster.slurm_releases import finds_created_nodes, plugin_without_cgroups
-from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
+from tidepool.cluster.spec import ClusterSpec, Partition
 
 #: slurmctld reads it at its start only, so there is room for fleets to come.
 _LEAST_MAX_NODE_COUNT: Final = 1024

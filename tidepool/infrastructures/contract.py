@@ -28,8 +28,8 @@ import pulumi
 from pulumi import Input, Output
 
 from tidepool.cluster import addresses, boot
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.shape import Shape
-from tidepool.cluster.spec import Fleet
 
 # The vocabulary of boots, as programs have it: texts may be Pulumi outputs, and secret.
 File: TypeAlias = boot.File[Input[str]]

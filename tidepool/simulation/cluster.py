@@ -10,9 +10,10 @@ from math import inf
 from typing import Any, Final
 
 from tidepool.clients.slurm import JobRequest, Slots
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.pool import ConvergedPool
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.daemon.loop import Loop, Turn
 from tidepool.scaling.daemon.operations import Dependencies

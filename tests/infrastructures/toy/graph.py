@@ -10,7 +10,8 @@ from typing import Any
 from pulumi import Input, Output, ResourceOptions
 
 from tests.infrastructures.toy.machines import folder_of
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.resources.model import Field, Model, Resource, given, output
 

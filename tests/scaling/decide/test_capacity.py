@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scaling.decide.cluster_states import AT, cluster_state, job, machine, seconds, spec
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.decide.capacity import (
     PROBES,
     capacities_of,

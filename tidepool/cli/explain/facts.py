@@ -10,7 +10,7 @@ from typing import Any, Final
 from tidepool.cli.explain.lines import Cell, Line
 from tidepool.cli.explain.record import Health, Record, health
 from tidepool.cli.show import ago, between, clock, hosts, number
-from tidepool.cluster.spec import Fleet
+from tidepool.cluster.fleet import Fleet
 from tidepool.scaling.decision import (
     Action,
     Convert,

@@ -9,7 +9,8 @@ from typing import Final, Literal
 from tidepool.cli.cluster import require_cluster
 from tidepool.cli.show import ago, between, clock
 from tidepool.cli.stack import Stack, has_journal, scaler_folder
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.journal import open_journal

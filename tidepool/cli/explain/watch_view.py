@@ -17,8 +17,8 @@ from tidepool.cli.explain.record import Health, Record, health
 from tidepool.cli.jobs import ids_text
 from tidepool.cli.show import first, hosts, number
 from tidepool.clients.slurm import Job, JobState
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.roles import Role
-from tidepool.cluster.spec import Fleet
 from tidepool.conversion.record import Conversion
 from tidepool.scaling.decide.node_status import OURS
 from tidepool.scaling.decision import (

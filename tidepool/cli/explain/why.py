@@ -35,8 +35,9 @@ from tidepool.cli.show import document
 from tidepool.cli.stack import Stack
 from tidepool.clients.slurm import Job, JobState, NotFound, SlurmError
 from tidepool.clients.slurm.limits import limit_of
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.slots import fleet_and_number
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec import ClusterSpec
 
 if TYPE_CHECKING:
     from tidepool.conversion.record import Conversion

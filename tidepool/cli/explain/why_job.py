@@ -26,7 +26,8 @@ from tidepool.cli.explain.record import Record
 from tidepool.cli.show import ago, between, clock, hosts, number, span
 from tidepool.clients.slurm import Job, JobState
 from tidepool.clients.slurm.limits import Limited, holding
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.decide.demand.constraint import CannotTell, parse
 from tidepool.scaling.decide.demand.fit import Ask, Offer, ask_of, least, most_tasks, offers
 from tidepool.scaling.decision import Launch, Phase, Standing

@@ -23,8 +23,9 @@ from tidepool.cli.explain.record import Record
 from tidepool.cli.explain.watch_view import jobs_text, price
 from tidepool.cli.jobs import ids_text, jobs_by_node
 from tidepool.cli.show import between, clock, hosts, number, span, usd
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.scaling import Account, Schedule
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.decide.policies import holds_at, wants
 from tidepool.scaling.decision import Launch, Phase
 from tidepool.scaling.memory import Memory

@@ -14,8 +14,9 @@ from pulumi import Input, Output, ResourceOptions
 from pulumi_aws import ebs, ec2
 
 from tidepool.cluster.boot import Service
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.aws.demands import architecture, wanted
 from tidepool.infrastructures.aws.guest import guest_program
 from tidepool.infrastructures.aws.launch_template import KindOrder, launch_template

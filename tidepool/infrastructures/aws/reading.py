@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidepool.cluster.firewall import LoginFirewall
+from tidepool.cluster.fleet import Fleet, Infrastructure
 from tidepool.cluster.part_reading import read_part
-from tidepool.cluster.spec import ClusterSpec, Fleet, Infrastructure
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.aws import guest

@@ -14,7 +14,8 @@ from pulumi_kubernetes.core import v1 as core
 
 from tidepool import resources
 from tidepool.cluster.boot import Service
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.cloud_init import Surroundings, seed
 from tidepool.infrastructures.container import packed
 from tidepool.infrastructures.contract import Boot, File, Infrastructure, Machine, MachineOrder, VolumeOrder

@@ -23,7 +23,8 @@ from pulumi_kubernetes.policy import v1 as policies
 from pulumi_kubernetes.rbac import v1 as rbac
 
 from tidepool import resources
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import container
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.kubernetes import namespace, pod

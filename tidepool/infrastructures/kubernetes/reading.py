@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.part_reading import read_part
 from tidepool.cluster.shape import Shape
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.kubernetes.options import LABEL, Offering, SiteOptions

@@ -15,8 +15,9 @@ import pulumi_libvirt as libvirt
 from pulumi import CustomTimeouts, Input, Output, ResourceOptions
 
 from tidepool import resources
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.names import FILE_SERVER_HOST
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.cloud_init import Surroundings, by_nfs, seed
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.libvirt.domain import NETWORK, Identity, pool_of, stylesheet

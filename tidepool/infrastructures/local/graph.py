@@ -10,8 +10,9 @@ from typing import ClassVar
 import pulumi
 from pulumi import Input, Output
 
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.flows import Flow, Forward, Peer
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.local import resources
 

@@ -20,9 +20,10 @@ import pulumi_nomad as nomad
 from pulumi import Input, Output, ResourceOptions
 
 from tidepool.cluster.boot import Mount, Service
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.names import CONTROLLER_HOST
 from tidepool.cluster.roles import MUNGE_KEY
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.user_files import KEYS
 from tidepool.infrastructures import contract
 from tidepool.infrastructures.cloud_init import hosts_file

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Final
 from pulumi import Input, Output, ResourceOptions
 
 from tidepool import shipped
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.local.graph import Local
 from tidepool.infrastructures.reading import own_addresses

@@ -13,7 +13,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.remember import is_forgiven
 from tidepool.scaling.decision import Phase

@@ -9,8 +9,8 @@ from datetime import timedelta
 from itertools import islice
 from typing import Final
 
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.slots import fleet_and_number
-from tidepool.cluster.spec import Fleet
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.capacity import unreachable, vacancies
 from tidepool.scaling.decide.excess import is_of_older_image, removal_order

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.decide.budget import Books, has_machine, node_usd
 from tidepool.scaling.decide.capacity import Capacity, capacities_of, next_capacities
 from tidepool.scaling.decide.packing.launch_limits import Grant

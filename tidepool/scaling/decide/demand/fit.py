@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from tidepool.clients.slurm import Job
 from tidepool.clients.slurm.quantities import memory_mib
+from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.pool import ConvergedPool
-from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
+from tidepool.cluster.spec import ClusterSpec, Partition
 
 Gres = tuple[tuple[str, str, int], ...]
 """Name, type (or empty) and count, in order."""
