@@ -37,7 +37,7 @@ from tidepool.cluster import kubelet_files
 from tidepool.cluster.boot import File, Folder, Mount, Service
 from tidepool.cluster.kubelet_files import PodRoute, pod_routes
 from tidepool.cluster.roles import Role
-from tidepool.cluster.slurm_conf import configuration
+from tidepool.cluster.slurm_conf import configuration, names_slots
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import control_plane_boot as kube
 from tidepool.components.boots import Keys
@@ -232,7 +232,12 @@ def running_pool(data: Path, folder: Path, machines: int = 2) -> Iterator[Pool]:
 def machine_spec(pool: Pool, node: str, address: str, home: Path) -> MachineSpec:
     """A machine of the pool, as its infrastructure makes it."""
     boot = converged_boot(
-        pool.keys, home=str(home), controllers=["ctl"], pool=pool.spec.pools[0], stack=pool.stack.name
+        pool.keys,
+        home=str(home),
+        controllers=["ctl"],
+        pool=pool.spec.pools[0],
+        stack=pool.stack.name,
+        is_named=names_slots(pool.spec),
     )
     shape = pool.spec.pools[0].shape
     return replace(_machine(pool, node, address, boot), cpus=shape.cpus, memory_mib=shape.memory_mib)
