@@ -23,24 +23,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-import pulumi
-from pulumi.provider.experimental.property_value import PropertyValue
-from pulumi.provider.experimental.provider import (
-    CheckRequest,
-    CheckResponse,
-    ConfigureRequest,
-    ConfigureResponse,
-)
+from pulumi.runtime.proto.provider_pb2 import CheckRequest, CheckResponse
 
 from tidepool.provider.provider import EngineLog, TidepoolProvider
 from tidepool.provider.serving import serve
 from tidepool.resources.kind import AnyKind
-from tidepool.resources.values import Plain, plain
+from tidepool.resources.values import SIGNATURE, Plain, Properties, plain, property_value
 
 #: What the program gives its provider, by the names that the package has: strings, and JSON of what is more.
 Configuration = Mapping[str, Plain]
 Kinds = Mapping[str, Callable[[Configuration], AnyKind]]
 
+_ASSET: Final = property_value("c44067f5952c0a294b673a41bacd8c17")
 _CHECKOUT: Final = Path(__file__).parents[2]
 
 
@@ -69,19 +63,16 @@ class PluginProvider(TidepoolProvider):
         self._made: dict[str, AnyKind] = {}
         super().__init__(self._made.__getitem__, log, end)
 
-    async def configure(self, request: ConfigureRequest) -> ConfigureResponse:
-        configuration = {key: plain(value) for key, value in request.args.items()}
-        self._made.update({token: make(configuration) for token, make in self._kinds.items()})
-        return await super().configure(request)
+    async def configure(self, configuration: Properties) -> None:
+        given = {key: plain(value) for key, value in configuration.items()}
+        self._made.update({token: make(given) for token, make in self._kinds.items()})
 
     async def check(self, request: CheckRequest) -> CheckResponse:
-        request.new_inputs = {key: _path_of(value) for key, value in request.new_inputs.items()}
+        for value in request.news.fields.values():
+            if value.struct_value.fields.get(SIGNATURE) == _ASSET and "path" in value.struct_value.fields:
+                # A file, as its path, which kinds take.
+                value.string_value = value.struct_value.fields["path"].string_value
         return await super().check(request)
-
-
-def _path_of(value: PropertyValue) -> PropertyValue:
-    """A file that a property is, as its path, which kinds take."""
-    return PropertyValue(value.value.path) if isinstance(value.value, pulumi.FileAsset) else value
 
 
 def main(package: str, arguments: list[str]) -> None:

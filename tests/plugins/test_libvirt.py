@@ -13,7 +13,7 @@ from tests.infrastructures.libvirt.graph import DOMAIN, NETWORK, POOL, SEED, VOL
 from tests.infrastructures.libvirt.specs import TUNED, spec
 from tests.plugins.calls import plugin_calls
 from tests.plugins.libvirt import KINDS
-from tests.provider.calls import Called, plainly, values
+from tests.provider.calls import Called, plainly
 from tidepool.cluster.failures import InsufficientCapacity
 from tidepool.infrastructures.libvirt.ask import kind_of, output_of, virsh
 from tidepool.resources.kind import Refusal
@@ -170,6 +170,6 @@ def test_a_seed_and_disks_are_volumes_of_a_pool(host: Host, pool: str, tmp_path:
     over = disks.create(thin)
     assert "base.qcow2" in output_of(virsh, host.uri, "vol-dumpxml", str(over.resource_id))
     for asked, one, inputs in ((disks, over, thin), (disks, base, DISK), (seeds, made, seed)):
-        asked.delete(str(one.resource_id), values(inputs))
+        asked.delete(str(one.resource_id), inputs)
         # What is gone already is no error.
-        asked.delete(str(one.resource_id), values(inputs))
+        asked.delete(str(one.resource_id), inputs)

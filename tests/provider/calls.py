@@ -4,32 +4,44 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pulumi.provider.experimental import provider as requests
-from pulumi.provider.experimental.property_value import PropertyValue
+from google.protobuf.struct_pb2 import Struct, Value
+from pulumi.runtime.proto import provider_pb2 as protocol
 
 from tidepool.provider.kinds import Kinds
 from tidepool.provider.provider import EngineLog, TidepoolProvider
 from tidepool.resources.kind import Home
-from tidepool.resources.values import plain, property_value
+from tidepool.resources.values import Properties, plain, property_value
 
 Values = Mapping[str, Any]
 _T = TypeVar("_T")
 
 
-def values(inputs: Values) -> dict[str, PropertyValue]:
-    """Inputs as they come from Pulumi; what is one already stays."""
-    return {
-        key: value if isinstance(value, PropertyValue) else property_value(value)
-        for key, value in inputs.items()
-    }
+def values(inputs: Values) -> Struct:
+    """Inputs as they come from Pulumi; what is such a value already stays."""
+    return Struct(
+        fields={
+            key: value if isinstance(value, Value) else property_value(value) for key, value in inputs.items()
+        }
+    )
 
 
-def plainly(properties: Mapping[str, PropertyValue] | None) -> dict[str, Any]:
+def plainly(properties: Properties | Struct) -> dict[str, Any]:
     """What Pulumi is told, as plain values."""
-    return {key: plain(value) for key, value in (properties or {}).items()}
+    fields = properties.fields if isinstance(properties, Struct) else properties
+    return {key: plain(value) for key, value in fields.items()}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is told of a resource: its id, where there is one, and its properties."""
+
+    resource_id: str | None
+    properties: Properties
+    inputs: Properties = field(default_factory=dict)
 
 
 def _run(call: Coroutine[Any, Any, _T]) -> _T:
@@ -42,6 +54,17 @@ def _run(call: Coroutine[Any, Any, _T]) -> _T:
         loop.close()
 
 
+@dataclass(frozen=True)
+class Difference:
+    """What is told of a difference; ``kinds`` by property, as the protocol names them."""
+
+    changes: bool
+    diffs: list[str]
+    replaces: list[str]
+    delete_before_replace: bool
+    kinds: Mapping[str, str]
+
+
 class Called:
     """A provider, asked about one kind of resource."""
 
@@ -51,39 +74,51 @@ class Called:
 
     def configure(self, configuration: Values) -> None:
         """Give the provider its configuration."""
-        request = requests.ConfigureRequest({}, values(configuration), True, True)
-        _run(self.provider.configure(request))
+        _run(self.provider.configure(values(configuration).fields))
 
     def failures(self, inputs: Values) -> dict[str, str]:
         """The mistakes that a check finds, by properties."""
-        return {failure.property: failure.reason for failure in self._check(inputs).failures or []}
+        return {failure.property: failure.reason for failure in self.check(inputs).failures}
 
-    def checked(self, inputs: Values, old: Values | None = None) -> dict[str, PropertyValue]:
+    def checked(self, inputs: Values, old: Values | None = None) -> Properties:
         """The inputs after a check that finds no mistakes; ``old`` are those of a resource that is there already."""
-        answer = self._check(inputs, old)
-        assert not answer.failures, [vars(failure) for failure in answer.failures]
-        return answer.inputs or {}
+        answer = self.check(inputs, old)
+        assert not answer.failures, answer.failures
+        return dict(answer.inputs.fields)
 
-    def create(self, inputs: Values, *, preview: bool = False) -> requests.CreateResponse:
-        return _run(self.provider.create(requests.CreateRequest(self._urn, values(inputs), 30.0, preview)))
+    def create(self, inputs: Values, *, preview: bool = False) -> Answer:
+        request = protocol.CreateRequest(
+            urn=self._urn, properties=values(inputs), timeout=30.0, preview=preview
+        )
+        made = _run(self.provider.create(request))
+        return Answer(made.id or None, dict(made.properties.fields))
 
-    def update(self, id: str, old: Values, new: Values, *, preview: bool = False) -> requests.UpdateResponse:
-        request = requests.UpdateRequest(self._urn, id, values(old), values(new), 30.0, [], preview)
-        return _run(self.provider.update(request))
+    def update(self, id: str, old: Values, new: Values, *, preview: bool = False) -> Answer:
+        request = protocol.UpdateRequest(
+            id=id, urn=self._urn, olds=values(old), news=values(new), timeout=30.0, preview=preview
+        )
+        return Answer(id, dict(_run(self.provider.update(request)).properties.fields))
 
-    def diff(self, old: Values, new: Values, ignore: list[str] | None = None) -> requests.DiffResponse:
-        request = requests.DiffRequest(self._urn, "id", values(old), values(new), ignore or [])
-        return _run(self.provider.diff(request))
+    def diff(self, old: Values, new: Values, ignore: list[str] | None = None) -> Difference:
+        request = protocol.DiffRequest(
+            id="id", urn=self._urn, olds=values(old), news=values(new), ignoreChanges=ignore
+        )
+        found = _run(self.provider.diff(request))
+        kinds = {key: protocol.PropertyDiff.Kind.Name(each.kind) for key, each in found.detailedDiff.items()}
+        changes = found.changes == protocol.DiffResponse.DIFF_SOME
+        return Difference(changes, list(found.diffs), list(found.replaces), found.deleteBeforeReplace, kinds)
 
-    def read(self, id: str, state: Values, inputs: Values) -> requests.ReadResponse:
-        request = requests.ReadRequest(self._urn, id, values(state), values(inputs))
-        return _run(self.provider.read(request))
+    def read(self, id: str, state: Values, inputs: Values) -> Answer:
+        request = protocol.ReadRequest(id=id, urn=self._urn, properties=values(state), inputs=values(inputs))
+        found = _run(self.provider.read(request))
+        return Answer(found.id or None, dict(found.properties.fields), dict(found.inputs.fields))
 
     def delete(self, id: str, state: Values) -> None:
-        _run(self.provider.delete(requests.DeleteRequest(self._urn, id, values(state), 30.0)))
+        request = protocol.DeleteRequest(id=id, urn=self._urn, properties=values(state), timeout=30.0)
+        _run(self.provider.delete(request))
 
-    def _check(self, inputs: Values, old: Values | None = None) -> requests.CheckResponse:
-        request = requests.CheckRequest(self._urn, values(old or {}), values(inputs), b"")
+    def check(self, inputs: Values, old: Values | None = None) -> protocol.CheckResponse:
+        request = protocol.CheckRequest(urn=self._urn, olds=values(old or {}), news=values(inputs))
         return _run(self.provider.check(request))
 
 
@@ -108,7 +143,7 @@ class Preflights:
 
     def mistakes(self, demands: Any) -> list[tuple[str, str]]:
         """All that a check finds, in its order; of all that is lacking the place is the path."""
-        found = self.calls._check(self.inputs(demands)).failures or []
+        found = self.calls.check(self.inputs(demands)).failures
         return [(each.property.removeprefix("demands."), each.reason) for each in found]
 
     def failures(self, demands: Any) -> dict[str, str]:

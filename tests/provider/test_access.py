@@ -19,7 +19,7 @@ from tidepool.infrastructures.kubernetes_access import Access, NoAccess, access_
 from tidepool.provider import certificates as pki
 from tidepool.provider.kinds import TOKENS
 from tidepool.resources.kind import Refusal
-from tidepool.resources.values import UNKNOWN, property_value
+from tidepool.resources.values import UNKNOWN, has_secret, property_value
 
 TOKEN = "tidepool:kubernetes:Access"
 MACHINE = {"kind": "local", "stack": "dev", "machine": "kube"}
@@ -54,7 +54,7 @@ def test_one_that_nobody_checks_is_kept_for_root_alone_and_taken_away(
     secret = property_value(text, secret=True)
     inputs = ways.checked(wanted(kubeconfig=secret, machine=MACHINE, checked=False))
     made = ways.create(inputs)
-    assert made.properties["kubeconfig"].is_secret
+    assert has_secret(made.properties["kubeconfig"])
     told = plainly(made.properties)
     assert told["server"].startswith("https://127.0.0.1:")
     assert "CERTIFICATE" in told["authorityCertificate"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -12,10 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pulumi.provider.experimental.provider import DiffResponse
 
 from tests.conversion.world import Killed, World
-from tests.provider.calls import Calls, plainly
+from tests.provider.calls import Calls, Difference, plainly
 from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import ROLES, Role
@@ -94,8 +92,8 @@ def provider(tmp_path: Path) -> Provider:
     return Provider(tmp_path)
 
 
-def told(found: DiffResponse) -> tuple[list[str], list[str]]:
-    return found.diffs or [], found.replaces or []
+def told(found: Difference) -> tuple[list[str], list[str]]:
+    return found.diffs, found.replaces
 
 
 def test_inputs_that_cannot_be_are_told_with_what_is_allowed(provider: Provider) -> None:
@@ -211,7 +209,7 @@ def test_a_cancelled_operation_ends_soon_and_the_next_goes_on(provider: Provider
 
     def cancel(call: str) -> None:
         if call == "wait":
-            asyncio.run(provider.provider.cancel())
+            provider.provider.cancel()
 
     provider.world.at = cancel
     with pytest.raises(
@@ -415,7 +413,7 @@ def test_deleting_one_that_is_in_charge_of_slurm_is_refused(
 def test_deleting_that_is_cancelled_lets_new_work_come_again(provider: Provider) -> None:
     state = provider.made()
     provider.world.sides["slurm"].begin("4711", seconds=5)
-    provider.world.at = lambda call: asyncio.run(provider.provider.cancel()) if call == "wait" else None
+    provider.world.at = lambda call: provider.provider.cancel() if call == "wait" else None
     with pytest.raises(Refusal, match="did not leave pool shared: the operation was cancelled"):
         provider.delete(NODE, state)
     assert provider.serves == ["slurm"]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi.provider.experimental.provider import GetSchemaRequest
 
 from tests.provider.calls import Calls
 from tidepool.resources.declarations import RETIRED
@@ -20,9 +19,9 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder: Path = tmp_path_factory.mktemp("schema")
     provider = Calls(folder, "tidepool:local:Volume").provider
     loop = asyncio.new_event_loop()
-    answer = loop.run_until_complete(provider.get_schema(GetSchemaRequest(0, "", "")))
+    answer = loop.run_until_complete(provider.schema())
     loop.close()
-    told: dict[str, Any] = json.loads(answer.schema or "")
+    told: dict[str, Any] = json.loads(answer)
     return told
 
 

@@ -5,29 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import grpc
-from pulumi.provider.experimental.property_value import PropertyValue
-from pulumi.provider.experimental.provider import (
+from google.protobuf.struct_pb2 import Struct, Value
+from pulumi.runtime.proto.provider_pb2 import (
     CheckFailure,
     CheckRequest,
     CheckResponse,
-    ConfigureRequest,
-    ConfigureResponse,
     CreateRequest,
     CreateResponse,
     DeleteRequest,
     DiffRequest,
     DiffResponse,
-    GetSchemaRequest,
-    GetSchemaResponse,
     PropertyDiff,
-    PropertyDiffKind,
-    Provider,
     ReadRequest,
     ReadResponse,
     UpdateRequest,
@@ -37,7 +31,7 @@ from pulumi.provider.experimental.provider import (
 from tidepool.cluster.failures import Note, marked
 from tidepool.resources.kind import AnyKind, Refusal, Task, Unfinished
 from tidepool.resources.reading import Change, Mistake, read
-from tidepool.resources.values import UNKNOWN, Inputs, Plain, plain, property_value
+from tidepool.resources.values import UNKNOWN, Inputs, Plain, Properties, has_secret, plain, property_value
 
 _TIMEOUT_S: Final = 5.0
 
@@ -96,21 +90,20 @@ _WORKERS: Final = 320
 
 VERSION: Final = "0.1.0"
 
-_Values = dict[str, PropertyValue]
 _T = TypeVar("_T")
 
 
 class InitializationFailed(Exception):
     """A resource that Pulumi has to know although it is not as it should be."""
 
-    def __init__(self, id: str, properties: _Values, reason: str) -> None:
+    def __init__(self, id: str, properties: Struct, reason: str) -> None:
         super().__init__(reason)
         self.id = id
         self.properties = properties
         self.reason = reason
 
 
-class TidepoolProvider(Provider):
+class TidepoolProvider:
     """The provider. ``kind_of`` finds a kind by its token, and raises KeyError where there is none.
 
     It serves one operation after the other, for as long as none leaves work behind: ``end`` is called then.
@@ -129,17 +122,11 @@ class TidepoolProvider(Provider):
         """Another operation begins, which nobody has cancelled."""
         self._cancelled = threading.Event()
 
-    async def get_schema(self, request: GetSchemaRequest) -> GetSchemaResponse:
-        return GetSchemaResponse(await self._in_thread(self._schema, request))
+    async def schema(self) -> str:
+        return await self._in_thread(self._schema)
 
-    async def check_config(self, request: CheckRequest) -> CheckResponse:
-        return CheckResponse(inputs=request.new_inputs)
-
-    async def diff_config(self, request: DiffRequest) -> DiffResponse:
-        return DiffResponse(changes=False)
-
-    async def configure(self, request: ConfigureRequest) -> ConfigureResponse:
-        return ConfigureResponse(accept_secrets=True, supports_preview=True)
+    async def configure(self, configuration: Properties) -> None:
+        """Take the configuration of the provider, of which this one has none."""
 
     async def check(self, request: CheckRequest) -> CheckResponse:
         return await self._in_thread(self._check, request)
@@ -159,12 +146,12 @@ class TidepoolProvider(Provider):
     async def delete(self, request: DeleteRequest) -> None:
         await self._in_thread(self._delete, request)
 
-    async def cancel(self) -> None:
+    def cancel(self) -> None:
         # What would wait for long ends; all else is cut off with the process, which it is made for.
         self._cancelled.set()
 
-    async def _in_thread(self, work: Callable[[Any], _T], request: Any) -> _T:
-        under_way = self._threads.submit(work, request)
+    async def _in_thread(self, work: Callable[..., _T], *request: Any) -> _T:
+        under_way = self._threads.submit(work, *request)
         try:
             return await asyncio.wrap_future(under_way)
         except asyncio.CancelledError:
@@ -176,19 +163,20 @@ class TidepoolProvider(Provider):
 
     # In threads
 
-    def _schema(self, request: GetSchemaRequest) -> str:
+    def _schema(self) -> str:
         from tidepool.provider.kinds import public_tokens
         from tidepool.provider.schema import schema_of
 
         return schema_of([self._kind_of(token).resource for token in public_tokens()], VERSION)
 
     def _check(self, request: CheckRequest) -> CheckResponse:
-        kind = self._kind(request.type)
+        kind = self._kind(request.urn)
         declared = kind.resource.properties.values()
         # What is derived is as it was before, until it is derived anew.
         derived = {each.wire for each in declared if each.role == "derived"}
-        before = {key: value for key, value in request.old_inputs.items() if key in derived}
-        found = read(kind.resource.model, _plain(request.new_inputs | before), strict=True)
+        news = request.news.fields
+        before = {key: value for key, value in request.olds.fields.items() if key in derived}
+        found = read(kind.resource.model, _plain({**news, **before}), strict=True)
         added: dict[str, Plain] = {each.wire: each.default for each in declared if each.role == "condition"}
         mistakes = found.mistakes
         if mistakes or found.has_unknowns:
@@ -202,90 +190,91 @@ class TidepoolProvider(Provider):
             if not mistakes:
                 added |= kind.derived(found.value)
         return CheckResponse(
-            inputs=request.new_inputs | {key: property_value(value) for key, value in added.items()},
-            failures=[CheckFailure(mistake.property, mistake.reason) for mistake in mistakes],
+            inputs=Struct(fields={**news, **_values(added)}),
+            failures=[CheckFailure(property=each.property, reason=each.reason) for each in mistakes],
         )
 
     def _diff(self, request: DiffRequest) -> DiffResponse:
-        kind = self._kind(request.type)
-        found = kind.diff(_plain(request.old_state), _plain(request.new_inputs))
-        changes = [change for change in found if change.key not in request.ignore_changes]
+        kind = self._kind(request.urn)
+        found = kind.diff(_plain(request.olds.fields), _plain(request.news.fields))
+        changes = [change for change in found if change.key not in request.ignoreChanges]
         replaces = [change.key for change in changes if change.replaces]
         return DiffResponse(
-            changes=bool(changes),
+            changes=DiffResponse.DIFF_SOME if changes else DiffResponse.DIFF_NONE,
             replaces=replaces,
-            delete_before_replace=bool(replaces) and kind.resource.delete_first,
+            deleteBeforeReplace=bool(replaces) and kind.resource.delete_first,
             diffs=[change.key for change in changes],
-            detailed_diff={change.key: _property_diff(change) for change in changes},
+            detailedDiff={change.key: _property_diff(change) for change in changes},
+            hasDetailedDiff=True,
         )
 
     def _create(self, request: CreateRequest) -> CreateResponse:
-        kind = self._kind(request.type)
-        inputs = _plain(request.properties)
+        kind = self._kind(request.urn)
+        properties = request.properties.fields
+        inputs = _plain(properties)
         outputs = dict(kind.foreseen(inputs))
         if request.preview:
-            return CreateResponse(None, _outputs(kind, request.properties, outputs))
+            return CreateResponse(properties=_outputs(kind, properties, outputs))
         wanted = _typed(kind, inputs)
         try:
-            made = kind.create(wanted, self._task(kind, request.urn, request.timeout))
+            made = kind.create(wanted, self._task(kind, request))
         except Unfinished as unfinished:
-            properties = _outputs(kind, request.properties, {**outputs, **unfinished.outputs})
-            raise InitializationFailed(unfinished.id, properties, _marked(unfinished)) from unfinished
-        return CreateResponse(made.id, _outputs(kind, request.properties, {**outputs, **made.outputs}))
+            so_far = _outputs(kind, properties, {**outputs, **unfinished.outputs})
+            raise InitializationFailed(unfinished.id, so_far, _marked(unfinished)) from unfinished
+        return CreateResponse(id=made.id, properties=_outputs(kind, properties, {**outputs, **made.outputs}))
 
     def _update(self, request: UpdateRequest) -> UpdateResponse:
-        kind = self._kind(request.type)
-        state, inputs = _plain(request.olds), _plain(request.news)
+        kind = self._kind(request.urn)
+        olds, news = request.olds.fields, request.news.fields
+        inputs = _plain(news)
         declared = kind.resource.properties.values()
         inputs_of_it = {each.wire for each in declared if each.role != "output"}
-        kept = {key: value for key, value in request.olds.items() if key not in inputs_of_it}
+        properties = {key: value for key, value in olds.items() if key not in inputs_of_it} | {**news}
         outputs = dict(kind.foreseen(inputs))
-        old, found = _typed(kind, state), read(kind.resource.model, inputs)
+        old, found = _typed(kind, _plain(olds)), read(kind.resource.model, inputs)
         if not found.has_unknowns:
             for note in kind.refuse_update(old, found.value) or ():
                 self._log.warn(request.urn, note.text)
         if request.preview:
             outputs |= {each.wire: UNKNOWN for each in declared if each.remade}
         else:
-            task = self._task(kind, request.urn, request.timeout)
             try:
-                outputs |= kind.update(request.resource_id, old, found.value, task)
+                outputs |= kind.update(request.id, old, found.value, self._task(kind, request))
             except Unfinished as unfinished:
-                properties = kept | _outputs(kind, request.news, {**outputs, **unfinished.outputs})
-                raise InitializationFailed(unfinished.id, properties, _marked(unfinished)) from unfinished
-        return UpdateResponse(kept | _outputs(kind, request.news, outputs))
+                so_far = _outputs(kind, properties, {**outputs, **unfinished.outputs})
+                raise InitializationFailed(unfinished.id, so_far, _marked(unfinished)) from unfinished
+        return UpdateResponse(properties=_outputs(kind, properties, outputs))
 
     def _read(self, request: ReadRequest) -> ReadResponse:
-        kind = self._kind(request.type)
-        if not request.properties:
+        kind = self._kind(request.urn)
+        properties, inputs = request.properties.fields, request.inputs.fields
+        if not properties:
             raise Refusal(
-                f"{request.type} {request.resource_id!r} cannot be imported: register it in the program, and `up` "
+                f"{_token(request.urn)} {request.id!r} cannot be imported: register it in the program, and `up` "
                 "takes what is there already"
             )
-        state = _plain(request.properties)
-        found = kind.look(request.resource_id, _typed(kind, state))
+        state = _plain(properties)
+        found = kind.look(request.id, _typed(kind, state))
         if found is None:
             return ReadResponse()
-        changed = {
-            key: property_value(value, secret=key in request.inputs and request.inputs[key].contains_secret())
-            for key, value in found.items()
-        }
+        secrets = {key for key in found if key in inputs and has_secret(inputs[key])}
+        changed = _values(found, secrets)
         foreseen = kind.foreseen(state | dict(found)).items()
-        new = {key: property_value(value) for key, value in foreseen if state.get(key) != value}
-        properties = request.properties | new | changed
-        declared = kind.resource.properties.values()
-        outputs = {each.wire for each in declared if each.role == "output"}
-        inputs = {key: value for key, value in changed.items() if key not in outputs}
-        return ReadResponse(request.resource_id, properties, request.inputs | inputs)
+        new = _values({key: value for key, value in foreseen if state.get(key) != value})
+        outputs = {each.wire for each in kind.resource.properties.values() if each.role == "output"}
+        of_inputs = {key: value for key, value in changed.items() if key not in outputs}
+        return ReadResponse(
+            id=request.id,
+            properties=Struct(fields={**properties, **new, **changed}),
+            inputs=Struct(fields={**inputs, **of_inputs}),
+        )
 
     def _delete(self, request: DeleteRequest) -> None:
-        kind = self._kind(request.type)
-        task = self._task(kind, request.urn, request.timeout)
-        kind.delete(request.resource_id, _typed(kind, _plain(request.properties)), task)
+        kind = self._kind(request.urn)
+        kind.delete(request.id, _typed(kind, _plain(request.properties.fields)), self._task(kind, request))
 
-    def _kind(self, qualified: str) -> AnyKind:
-        # The SDK gives the types of the parents, too: A$B$C.
-        token = qualified.rpartition("$")[2]
+    def _kind(self, urn: str) -> AnyKind:
+        token = _token(urn)
         try:
             return self._kind_of(token)
         except KeyError:
@@ -293,25 +282,34 @@ class TidepoolProvider(Provider):
                 f"the provider tidepool has no resources of type {token}; `tidepool.resources` has those that it has"
             ) from None
 
-    def _task(self, kind: AnyKind, urn: str, timeout_s: float) -> Task:
-        allowed_s = timeout_s or kind.timeout_s
+    def _task(self, kind: AnyKind, request: CreateRequest | UpdateRequest | DeleteRequest) -> Task:
+        allowed_s = request.timeout or kind.timeout_s
         return Task(
-            urn=urn,
+            urn=request.urn,
             timeout_s=allowed_s,
             deadline=time.monotonic() + allowed_s,
-            status=partial(self._log.status, urn),
-            info=partial(self._log.info, urn),
-            warn=partial(self._log.warn, urn),
+            status=partial(self._log.status, request.urn),
+            info=partial(self._log.info, request.urn),
+            warn=partial(self._log.warn, request.urn),
             cancelled=self._cancelled.is_set,
         )
+
+
+def _token(urn: str) -> str:
+    """Return the type of ``urn:pulumi:STACK::PROJECT::TYPE::NAME``, where that of its parents stands as well: A$B$C."""
+    return urn.split("::")[2].rpartition("$")[2]
 
 
 def _marked(unfinished: Unfinished) -> str:
     return marked(unfinished.reason, unfinished.cause)
 
 
-def _plain(properties: Mapping[str, PropertyValue]) -> dict[str, Plain]:
+def _plain(properties: Properties) -> dict[str, Plain]:
     return {key: plain(value) for key, value in properties.items()}
+
+
+def _values(properties: Mapping[str, Plain], secrets: Collection[str] = ()) -> dict[str, Value]:
+    return {key: property_value(value, secret=key in secrets) for key, value in properties.items()}
 
 
 def _typed(kind: AnyKind, inputs: Inputs) -> Any:
@@ -322,19 +320,18 @@ def _typed(kind: AnyKind, inputs: Inputs) -> Any:
     return found.value
 
 
-def _outputs(kind: AnyKind, inputs: _Values, outputs: Mapping[str, Plain]) -> _Values:
+def _outputs(kind: AnyKind, inputs: Properties, outputs: Mapping[str, Plain]) -> Struct:
     """The inputs as they came, secret ones too, and what the resource has besides."""
     declared = kind.resource.properties.values()
     secrets = {each.wire for each in declared if each.role == "output" and each.is_secret}
-    more = {key: property_value(value, secret=key in secrets) for key, value in outputs.items()}
-    return inputs | more
+    return Struct(fields={**inputs, **_values(outputs, secrets)})
 
 
 def _property_diff(change: Change) -> PropertyDiff:
     if change.is_new:
-        kind = PropertyDiffKind.ADD_REPLACE if change.replaces else PropertyDiffKind.ADD
+        kind = PropertyDiff.ADD_REPLACE if change.replaces else PropertyDiff.ADD
     elif change.is_gone:
-        kind = PropertyDiffKind.DELETE_REPLACE if change.replaces else PropertyDiffKind.DELETE
+        kind = PropertyDiff.DELETE_REPLACE if change.replaces else PropertyDiff.DELETE
     else:
-        kind = PropertyDiffKind.UPDATE_REPLACE if change.replaces else PropertyDiffKind.UPDATE
-    return PropertyDiff(kind, input_diff=True)
+        kind = PropertyDiff.UPDATE_REPLACE if change.replaces else PropertyDiff.UPDATE
+    return PropertyDiff(kind=kind, inputDiff=True)

@@ -1,7 +1,6 @@
 """The provider's process: a gRPC server that the engine starts, and ends by a signal.
 
-The SDK's servicer puts a traceback into each error; `Servicer` takes what was raised from behind it, and tells it
-as a person is to read it.
+What is raised is told as a person is to read it.
 """
 
 from __future__ import annotations
@@ -12,17 +11,15 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import grpc
 import grpc.aio
 from google.protobuf import empty_pb2
-from pulumi.provider.experimental.property_value import PropertyValue
-from pulumi.provider.experimental.server import ProviderServicer
-from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
 from tidepool.cluster.failures import cause_of, marked
 from tidepool.infrastructures.connection import data_folder
@@ -35,7 +32,7 @@ _OPTIONS: Final = (
     ("grpc.max_receive_message_length", 400 << 20),
     ("grpc.server_max_unrequested_time_in_server", 1800),
 )
-_METHODS: Final = ("Configure", "Check", "Diff", "Create", "Read", "Update", "Delete")
+_T = TypeVar("_T")
 #: Beside the data of the machines: what only the makers of Tidepool can read something out of.
 _FAULTS: Final = "provider-faults.log"
 
@@ -97,45 +94,75 @@ async def serve(
     await asked_to_end.wait()
 
 
-class Servicer(ProviderServicer):
-    """The SDK's servicer, whose errors are for people. Faults of ours go to the file ``faults`` besides."""
+class Servicer(provider_pb2_grpc.ResourceProviderServicer):
+    """Pulumi's protocol, whose errors are for people. Faults of ours go to the file ``faults`` besides."""
 
     def __init__(
         self, faults: Path, provider: TidepoolProvider, log: EngineLog, version: str = VERSION
     ) -> None:
-        super().__init__([], version, provider, "")
         self._faults = faults
         self._log = log
-        self._tidepool = provider
+        self._provider = provider
+        self._version = version
 
-    async def Attach(self, request: Any, context: Any) -> empty_pb2.Empty:  # noqa: N802 - the protocol's name
+    # Names and signatures are the protocol's.
+    # ruff: noqa: N802
+
+    async def Attach(self, request: Any, context: Any) -> empty_pb2.Empty:
         """Another operation begins, with an engine of its own; those before it have ended."""
         self._log.attach(request.address)
-        self._tidepool.begin()
+        self._provider.begin()
         return empty_pb2.Empty()
 
-    async def abort(self, context: Any, error: BaseException) -> None:
-        if isinstance(error, InitializationFailed):
-            await context.abort(grpc.StatusCode.UNKNOWN, error.reason, _initialization_details(error))
-        await context.abort(grpc.StatusCode.UNKNOWN, error_text(error, self._faults))
+    async def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:
+        return plugin_pb2.PluginInfo(version=self._version)
 
+    async def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
+        self._provider.cancel()
+        return empty_pb2.Empty()
 
-_Method = Callable[[ProviderServicer, Any, Any], Awaitable[Any]]
+    async def GetSchema(self, request: Any, context: Any) -> provider_pb2.GetSchemaResponse:
+        return provider_pb2.GetSchemaResponse(schema=await self._told(context, self._provider.schema()))
 
+    async def CheckConfig(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
+        return provider_pb2.CheckResponse(inputs=request.news)
 
-def _without_traceback(method: _Method) -> _Method:
-    async def called(self: Servicer, request: Any, context: Any) -> Any:
+    async def DiffConfig(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
+        return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
+
+    async def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
+        await self._told(context, self._provider.configure(request.args.fields))
+        return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
+
+    async def Check(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
+        return await self._told(context, self._provider.check(request))
+
+    async def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
+        return await self._told(context, self._provider.diff(request))
+
+    async def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
+        return await self._told(context, self._provider.create(request))
+
+    async def Read(self, request: Any, context: Any) -> provider_pb2.ReadResponse:
+        return await self._told(context, self._provider.read(request))
+
+    async def Update(self, request: Any, context: Any) -> provider_pb2.UpdateResponse:
+        return await self._told(context, self._provider.update(request))
+
+    async def Delete(self, request: Any, context: Any) -> empty_pb2.Empty:
+        await self._told(context, self._provider.delete(request))
+        return empty_pb2.Empty()
+
+    async def _told(self, context: Any, answer: Coroutine[Any, Any, _T]) -> _T:
+        """Return what is answered; what is raised instead ends this one call, with its text."""
         try:
-            return await method(self, request, context)
-        except Exception as wrapped:  # noqa: BLE001 - each ends this one call, with its text
-            # What the SDK raises was raised while it handled what we raised.
-            await self.abort(context, wrapped.__context__ or wrapped)
-
-    return called  # type: ignore[return-value]
-
-
-for _name in _METHODS:
-    setattr(Servicer, _name, _without_traceback(getattr(ProviderServicer, _name)))
+            return await answer
+        except InitializationFailed as error:
+            await context.abort(grpc.StatusCode.UNKNOWN, error.reason, _initialization_details(error))
+            raise
+        except Exception as error:
+            await context.abort(grpc.StatusCode.UNKNOWN, error_text(error, self._faults))
+            raise
 
 
 def error_text(error: BaseException, faults: Path) -> str:
@@ -169,7 +196,7 @@ def is_for_people(error: BaseException) -> bool:
 def _initialization_details(error: InitializationFailed) -> tuple[tuple[str, bytes], ...]:
     """The metadata by which an engine learns what was made although it failed."""
     failed = provider_pb2.ErrorResourceInitFailed(
-        id=error.id, properties=PropertyValue.marshal_map(error.properties), reasons=[error.reason]
+        id=error.id, properties=error.properties, reasons=[error.reason]
     )
     status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=error.reason)
     status.details.add().Pack(failed)
