@@ -12,6 +12,7 @@ from tidepool.clients.slurm import (
     Refused,
     Slots,
     Slurm,
+    SlurmError,
     TimedOut,
     Unreachable,
 )
@@ -95,8 +96,7 @@ class SlotsKind(Kind[SlotsModel]):
         try:
             there = self._nodes(state)
         except (ControllerDown, TimedOut, Unreachable) as error:
-            # Slots hold nothing: no job is lost with them, and whoever makes them again takes them as they are.
-            task.warn(f"the slots {state.names} are left to a controller that does not answer: {error.what}")
+            _leave(state, error, task)
             return
         nodes = [node for name, node in there.items() if name in _addresses(state)]
         if busy := [node.name for node in nodes if node.cpus_alloc]:
@@ -108,8 +108,10 @@ class SlotsKind(Kind[SlotsModel]):
             return
         try:
             slurm.delete_nodes(fold(node.name for node in nodes))
+        except (ControllerDown, TimedOut, Unreachable) as error:
+            _leave(state, error, task)
         except Refused as error:
-            # NodeName lines, as a topology that is a tree has them, go with the configuration.
+            # NodeName lines go with the configuration.
             task.warn(f"Slurm keeps the slots {state.names}: {error.words}")
 
     def _settle(self, wanted: SlotsModel) -> dict[str, Node]:
@@ -130,6 +132,11 @@ class SlotsKind(Kind[SlotsModel]):
 
     def _slurm(self, wanted: SlotsModel) -> Slurm:
         return Slurm(transport(wanted.controller, self._home.data))
+
+
+def _leave(state: SlotsModel, error: SlurmError, task: Task) -> None:
+    # Slots hold nothing: no job is lost with them, and whoever makes them again takes them as they are.
+    task.warn(f"the slots {state.names} are left to a controller that does not answer: {error.what}")
 
 
 def _slots(shape: SlotsModel, addresses: Mapping[str, str]) -> Slots:
