@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -85,17 +87,27 @@ def test_a_command_whose_connection_broke_is_not_sent_again(sshd: Sshd, ssh: Ssh
 
 
 def test_a_command_that_hangs_is_killed_there_too(ssh: Ssh, tmp_path: Path) -> None:
-    pid_file = tmp_path / "pid"
-    script = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    held = tmp_path / "held"
+    # A lock tells that the process is there: sshd has a PID namespace, whose numbers are other processes' here.
+    script = f"import fcntl, time; file = open({str(held)!r}, 'w'); fcntl.flock(file, fcntl.LOCK_EX); time.sleep(600)"
     # The connection is there by then: the time is for the command alone, which has to begin in it.
     assert ssh.run(["true"], timeout_s=10).exit_code == 0
     began = time.monotonic()
     with pytest.raises(TimedOut, match="python3 did not end"):
         ssh.run(["python3", "-c", script], timeout_s=5)
     assert time.monotonic() - began < 15
-    pid = int(pid_file.read_text())
-    eventually(lambda: Path(f"/proc/{pid}").exists(), lambda there: not there)
+    with held.open() as file:
+        eventually(lambda: _locked(file), lambda locked: not locked)
     assert ssh.run(["true"], timeout_s=10).exit_code == 0
+
+
+def _locked(file: IO[str]) -> bool:
+    """Whether another process holds the lock of this file."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
 
 
 def test_an_unknown_host_is_refused_and_not_learned(sshd: Sshd) -> None:
