@@ -121,6 +121,25 @@ def test_an_account_is_made_shown_as_somebody_changed_it_and_mended(
     assert drift(slurmdbd.account, id, state) == {}
 
 
+def test_a_description_is_written_when_it_changes_and_with_an_account_that_was_lost(
+    slurmdbd: Slurmdbd, commands: Counted, there: Accounting, name: str
+) -> None:
+    def description() -> str:
+        argv = ["sacctmgr", "-nP", "show", "account", f"name={name}", "format=Descr"]
+        return commands.run(argv, timeout_s=30).stdout.strip()
+
+    id, state = created(slurmdbd.account, account=name, description="high energy")
+    assert description() == "high energy"
+    slurmdbd.account.update(id, state, {**state, "shares": 3})
+    assert description() == "high energy"
+    other = {**state, "description": "low energy"}
+    slurmdbd.account.update(id, state, other)
+    assert description() == "low energy"
+    there.delete_accounts([name])
+    slurmdbd.account.update(id, other, {**other, "shares": 3})
+    assert description() == "low energy"
+
+
 def test_the_hold_of_a_spent_budget_is_no_difference_and_stays_until_the_budget_changes(
     slurmdbd: Slurmdbd, commands: Counted, there: Accounting, name: str
 ) -> None:

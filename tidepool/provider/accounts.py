@@ -35,6 +35,8 @@ from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
 _FRESH_S: Final = 5.0
+#: Resources that wait for the same ones are written one after the other, some milliseconds apart; each write takes 0.1 s and more.
+_LULL_S: Final = 0.05
 #: Then nothing can be seen, and what cannot be seen is not gone.
 _HOLD: Final = {HOLDING_LIMIT: "0"}
 _UNSEEN: Final = (ControllerDown, DatabaseDown, TimedOut, Unreachable)
@@ -60,7 +62,7 @@ class _Database:
 
     def __init__(self, way: Transport, cluster: str, writing: threading.Lock) -> None:
         self.accounting, self.writing = Accounting(way, cluster), writing
-        self.write: Together[_Write, None] = Together(self._write)
+        self.write: Together[_Write, None] = Together(self._write, _LULL_S)
         self._reading = threading.Lock()
         self._seen: Mapping[Key, Entry] = {}
         self._until_s = 0.0
@@ -256,7 +258,7 @@ class AccountKind(Kind[AccountModel]):
         yield from connection_mistakes({"controller": wanted.controller}, self._home.data)
 
     def create(self, wanted: AccountModel, task: Task) -> Made:
-        self._write(wanted, keeps_hold=bool(wanted.budget))
+        self._write(wanted, is_described=True, keeps_hold=bool(wanted.budget))
         return Made(f"{wanted.cluster}/{wanted.account}")
 
     def refuse_update(self, old: AccountModel, wanted: AccountModel) -> Iterator[Note]:
@@ -271,7 +273,12 @@ class AccountKind(Kind[AccountModel]):
     def update(self, id: str, old: AccountModel, wanted: AccountModel, task: Task) -> Mapping[str, Plain]:
         gone = tuple(sorted({*(old.users or {})} - {*(wanted.users or {})}))
         # With another budget its jobs may begin, until the scaler has seen that it is spent as well.
-        self._write(wanted, gone, keeps_hold=bool(wanted.budget) and wanted.budget == old.budget)
+        self._write(
+            wanted,
+            gone,
+            is_described=wanted.description != old.description,
+            keeps_hold=bool(wanted.budget) and wanted.budget == old.budget,
+        )
         return {}
 
     def look(self, id: str, state: AccountModel) -> Mapping[str, Plain] | None:
@@ -306,11 +313,14 @@ class AccountKind(Kind[AccountModel]):
         except Refused as error:
             raise Refusal(f"the account {state.account} cannot go: {error.words}{_remedy(error)}") from error
 
-    def _write(self, wanted: AccountModel, gone: tuple[str, ...] = (), *, keeps_hold: bool) -> None:
+    def _write(
+        self, wanted: AccountModel, gone: tuple[str, ...] = (), *, is_described: bool, keeps_hold: bool
+    ) -> None:
         users = [
             _user(wanted.account, user, settings) for user, settings in sorted((wanted.users or {}).items())
         ]
-        write = _Write((_account(wanted), *users), wanted.account, gone, keeps_hold=keeps_hold)
+        account = replace(_account(wanted), is_described=is_described)
+        write = _Write((account, *users), wanted.account, gone, keeps_hold=keeps_hold)
         _written(f"the account {wanted.account}", self._database(wanted), write)
 
     def _database(self, wanted: AccountModel) -> _Database:

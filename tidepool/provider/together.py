@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Generic, TypeVar
@@ -12,13 +13,14 @@ R = TypeVar("R")
 
 
 class Together(Generic[T, R]):
-    """Calls ``run`` for those who come while it runs, together, as soon as it is done; the first does not wait.
+    """Calls ``run`` for all who come until nobody came for ``lull_s`` seconds, and while it runs for those of the next call.
 
-    ``run`` gives a result or an error for each. What it raises itself is raised for each of them.
+    Who comes waits for an answer, so there are never more than threads that call. ``run`` gives a result or an error for
+    each. What it raises itself is raised for each of them.
     """
 
-    def __init__(self, run: Callable[[Sequence[T]], Sequence[R | Exception]]) -> None:
-        self._run = run
+    def __init__(self, run: Callable[[Sequence[T]], Sequence[R | Exception]], lull_s: float) -> None:
+        self._run, self._lull_s = run, lull_s
         self._lock = threading.Lock()
         self._waiting: list[tuple[T, Future[R]]] = []
         self._is_running = False
@@ -36,6 +38,7 @@ class Together(Generic[T, R]):
 
     def _serve(self) -> None:
         while True:
+            self._wait_for_others()
             with self._lock:
                 batch, self._waiting = self._waiting, []
                 if not batch:
@@ -50,3 +53,9 @@ class Together(Generic[T, R]):
                     outcome.set_exception(result)
                 else:
                     outcome.set_result(result)
+
+    def _wait_for_others(self) -> None:
+        seen = 0
+        while (waiting := len(self._waiting)) > seen:
+            seen = waiting
+            time.sleep(self._lull_s)

@@ -44,7 +44,7 @@ Key = tuple[str, str]
 class Association:
     """An account, or ``user`` in it; ``limits`` by Slurm's names, in the form of `tidepool.cluster.slurm_limits`.
 
-    Of a user's, ``parent`` is empty. ``description`` is written where it ``is_described``, and not read. ``is_default`` where jobs of the user that name no account are this one's. What an
+    Of a user's, ``parent`` is empty. ``description`` is not read, and written where it ``is_described`` or the account is new. ``is_default`` where jobs of the user that name no account are this one's. What an
     account above has, and this one has not, is not told.
     """
 
@@ -64,9 +64,11 @@ class Association:
         return self.account, self.user
 
     def differs(self, there: Association) -> bool:
-        """Return whether it has to be written where ``there`` is; of an account that is not known, for its description."""
+        """Return whether it has to be written where ``there`` is; what describes an account is not known."""
+        if not self.user and (self.is_described or self.moves(there)):
+            return True
         here = (self.shares, dict(self.limits), self.is_default and not there.is_default)
-        return not self.user or here != (there.shares, dict(there.limits), False)
+        return here != (there.shares, dict(there.limits), False)
 
     def moves(self, there: Association) -> bool:
         """Return whether it is an account of another parent, or of other qualities of service."""
@@ -176,10 +178,13 @@ class Accounting:
             Refused: one of them cannot be; those before it may be there.
         """
         wanted = tuple(wanted)
-        if any(not each.user for each in wanted):
+        described = {
+            each.account for each in wanted if not each.user and (each.is_described or each.key not in there)
+        }
+        if described:
             # An account has one description for all clusters: that of who had it first.
-            foreign = self.foreign_accounts()
-            wanted = tuple(replace(each, is_described=each.account not in foreign) for each in wanted)
+            described -= self.foreign_accounts()
+        wanted = tuple(replace(each, is_described=each.account in described) for each in wanted)
         new = [each for each in wanted if each.key not in there]
         changed = [each for each in wanted if each.key in there and each.differs(there[each.key])]
         # `load` leaves parents and qualities of service alone of what is there, and takes longer than one command.
