@@ -71,6 +71,7 @@ class Cluster:
             name,
             state.spec,
             known_users=state.users,
+            nodes=state.nodes,
             accounting_key=state.accounting_key,
             scope=scope,
             folder=folder,

@@ -10,7 +10,7 @@ from pulumi import Input, Output
 
 from tidepool import resources
 from tidepool.cluster import hostlist
-from tidepool.cluster.desired_state import node_placements, node_set, slots_of
+from tidepool.cluster.desired_state import all_slots, node_placements, node_set, slots_of
 from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.fleet import Infrastructure as FleetEntry
 from tidepool.cluster.frozen import FrozenDict
@@ -73,9 +73,8 @@ class ComputeFleet(pulumi.ComponentResource):
         slots_here = _slots(fleet, nodes)
         keys = _placements(fleet, slots_here, placements)
         sources = {entry.key: self._source(fleet, entry, controller) for entry in fleet.infrastructures}
-        # Nodes above max_nodes are there until somebody drains them; Slurm must not forget them.
-        all_slots = sorted({*fleet.slots(), *slots_here}, key=lambda slot: slot.number)
-        slots = controller.register_slots(fleet, all_slots, controller.slot_state, self)
+        there = HostSet.from_names(slot.node_name for slot in slots_here)
+        slots = controller.register_slots(fleet, all_slots(fleet, there), controller.slot_state, self)
         # A machine boots when its slot is there: a slurmd that registers before makes a node of its own, which no
         # slot comes to be. Other slots are other nodes, and slurmd has told its shape at its start.
         beside = pulumi.ResourceOptions(parent=self, depends_on=[slots], replace_with=[slots])

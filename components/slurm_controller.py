@@ -20,6 +20,8 @@ from tidepool.cluster.controller_programs import absent_state
 from tidepool.cluster.files import FileServer, HomeFolders, Scratch
 from tidepool.cluster.firewall import Firewall
 from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.names import (
     ACCOUNTING_HOST,
     BACKUP_CONTROLLER_HOST,
@@ -175,6 +177,7 @@ class SlurmController(pulumi.ComponentResource):
     Args:
         name: the cluster's, where no ``spec`` says it.
         spec: the whole cluster, instead of ``keys``.
+        nodes: by fleet the nodes that should be there, where slurm.conf has slots: it has those above `max_nodes` as well.
         accounting_key: the key of another cluster's slurmdbd, in base64, where the spec names one.
         known_users: who may log in, where a directory was read already; by default whom the spec names or its directory has.
         locations: networks and images that are registered already, instead of ``scope`` and ``folder``.
@@ -229,6 +232,7 @@ class SlurmController(pulumi.ComponentResource):
         spec: ClusterSpec | None = None,
         *,
         known_users: UserList | None = None,
+        nodes: Mapping[str, HostSet] = FrozenDict(),
         accounting_key: str | None = None,
         locations: Locations | None = None,
         scope: str = "",
@@ -248,6 +252,7 @@ class SlurmController(pulumi.ComponentResource):
         self._mine = pulumi.ResourceOptions(parent=self)
         self.known_users = list_users(spec) if known_users is None else known_users
         self.names_slots = names_slots(spec)
+        self._files = configuration(spec, nodes)
         self.slot_state = absent_state(spec)
         munge = resources.MungeKey(name, opts=self._mine)
         ssh = resources.SshKey(name, opts=self._mine)
@@ -289,7 +294,7 @@ class SlurmController(pulumi.ComponentResource):
         self.configuration = resources.Configuration(
             name,
             hosts=[machine.connection for machine in configured],
-            files=configuration(spec),
+            files=self._files,
             # slurmctld asks slurmdbd for its accounts when it starts.
             opts=pulumi.ResourceOptions(
                 parent=self, depends_on=[each for each in (self.accounting_machine, asked) if each]
@@ -335,6 +340,7 @@ class SlurmController(pulumi.ComponentResource):
             features=[fleet.name, *fleet.features],
             gres=",".join(map(str, shape.gres)),
             state=state,
+            configured=self.names_slots,
             opts=pulumi.ResourceOptions(parent=parent, depends_on=[self.configuration]),
         )
 
@@ -351,7 +357,7 @@ class SlurmController(pulumi.ComponentResource):
                 settings=settings,
                 names_slots=self.names_slots,
                 is_alone=settings is None and not self.spec.controller.backup,
-                configuration=configuration(self.spec),
+                configuration=self._files,
                 scratch=self.scratch,
                 has_files=has_files(self.spec, self.known_users),
             ),

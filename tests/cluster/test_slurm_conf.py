@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.specs import of_release, spec_mapping, with_pool
+from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.slurm_conf import (
     cgroup_conf,
     configuration,
@@ -148,6 +149,28 @@ def test_slots_are_in_slurm_conf_where_slurmctld_would_lose_created_ones() -> No
     assert "NodeName=" in slurm_conf(spec_of())
     assert "NodeName=" not in slurm_conf(of_release(spec_of(), "24.11"))
     assert "NodeName=" in slurm_conf(of_release(spec_of(topology="tree"), "24.11"))
+
+
+def test_nodes_above_a_lowered_maximum_have_lines_until_they_are_drained() -> None:
+    spec = spec_of(topology="tree")
+    before = configuration(spec)
+    nodes = {"cpu": HostSet("cpu-[1-2,77]"), "gpu": HostSet("gpu-[1,500]")}
+    after = configuration(spec, nodes)
+    changed = {
+        (name, line)
+        for name, text in after.items()
+        for line in text.splitlines()
+        if line not in before[name].splitlines()
+    }
+    assert {(name, line.partition(" ")[0]) for name, line in changed} == {
+        ("slurm.conf", "NodeName=cpu-[1-16,77]"),
+        ("slurm.conf", "NodeName=gpu-[1-300,500]"),
+        ("gres.conf", "NodeName=gpu-[1-300,500]"),
+        ("topology.conf", "SwitchName=sw_cpu"),
+        ("topology.conf", "SwitchName=sw_gpu"),
+    }
+    assert "NodeAddr=10.77.10.[1-16,77] " in after["slurm.conf"]
+    assert configuration(spec, {"cpu": HostSet("cpu-[1-2]")}) == before
 
 
 def test_a_person_s_options_override_and_those_that_tidepool_needs_stay() -> None:

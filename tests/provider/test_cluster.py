@@ -83,12 +83,15 @@ def test_no_change_of_partitions_restarts_slurmctld(cluster: Stack) -> None:
     assert cluster.pid_of("slurmctld") == pid
 
 
-def test_more_slots_come_while_a_job_runs(cluster: Stack) -> None:
+def test_more_slots_come_while_a_job_runs_and_a_partition_stays_as_somebody_set_it(cluster: Stack) -> None:
     job = cluster.job("cpu-1")
+    cluster.slurm.change_partition("update", "main", (("State", "DRAIN"),))
     cluster.want(fleet(max_nodes=6), nodes={"cpu": 2})
     cluster.done("up")
     assert cluster.states()["cpu-6"] == "FUTURE"
     assert cluster.job_state(job) == "RUNNING"
+    assert [each.state for each in cluster.slurm.partitions()] == ["DRAIN"]
+    cluster.slurm.change_partition("update", "main", (("State", "UP"),))
     cluster.cancel(job)
     eventually(lambda: cluster.states()["cpu-1"] == "IDLE")
 
@@ -244,6 +247,27 @@ def test_another_shape_replaces_slots_and_nodes_but_not_machines(cluster: Stack)
     cluster.cancel(job)
     cluster.done("up")
     assert [node.memory_mib for node in cluster.slurm.nodes()] == [700] * 6
+    # Slurm of 22.05 counts jobs of slots that scontrol created twice, once it has read its files again.
+    big = int(
+        cluster.on(
+            "ctl",
+            "sbatch",
+            "--parsable",
+            "--mem=650",
+            "--chdir=/tmp",
+            "--output=/dev/null",
+            "--wrap=sleep 300",
+        )
+    )
+    eventually(lambda: cluster.job_state(big) == "RUNNING")
+    cluster.slurm.reconfigure()
+    cluster.cancel(big)
+    again = int(
+        cluster.on(
+            "ctl", "sbatch", "--parsable", "--mem=650", "--chdir=/tmp", "--output=/dev/null", "--wrap=true"
+        )
+    )
+    eventually(lambda: cluster.job_state(again) == "COMPLETED")
     assert cluster.states()["cpu-1"] == "IDLE"
     assert cluster.pid_of("munged", "cpu-1") == pid
 

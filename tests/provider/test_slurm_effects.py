@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scaling.decide.cluster_states import job
-from tidepool.clients.slurm import Job, JobState
+from tidepool.clients.slurm import Job, JobState, Partition
+from tidepool.clients.slurm.scontrol import parse_partition
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.slurm_conf import configuration
 from tidepool.cluster.spec_reading import read_spec
@@ -17,9 +18,12 @@ from tidepool.provider.slurm_effects import (
     PartitionOrder,
     impact,
     losses,
+    lost_fleets,
     lost_slots,
     partitions_of,
     setting,
+    states_by_hand,
+    used_of,
 )
 
 _TEXT = st.text("aK=# \\\n,1", max_size=40)
@@ -168,3 +172,42 @@ def test_slots_are_lost_with_their_line_or_their_shape_and_not_with_a_feature() 
         == "cpu-[3-4]"
     )
     assert lost() == "cpu-[1-4]"
+
+
+def test_nodes_of_a_fleet_that_goes_are_those_that_jobs_use() -> None:
+    def files(*fleets: str) -> dict[str, str]:
+        return {"slurm.conf": "\n".join(f"NodeSet=ns_{fleet} Feature={fleet}" for fleet in fleets)}
+
+    fleets = lost_fleets(files("cpu", "big", "gpu"), files("gpu", "more"))
+    assert fleets == {"cpu", "big"}
+    jobs = [_job(7, "cpu-2"), _job(8, "cpu-3", "gpu-1"), _job(3)]
+    assert str(used_of(fleets, jobs)) == "cpu-[2-3]"
+    assert str(used_of({"big"}, jobs)) == ""
+
+
+def _partition(name: str, state: str) -> Partition:
+    said = {
+        "PartitionName": name,
+        "State": state,
+        "Default": "NO",
+        "Nodes": "",
+        "TotalNodes": "0",
+        "TotalCPUs": "0",
+    }
+    said |= {"MaxTime": "UNLIMITED", "DefaultTime": "NONE", "MaxNodes": "UNLIMITED", "PriorityTier": "1"}
+    return parse_partition(" ".join(f"{key}={value}" for key, value in said.items()) + " OverSubscribe=NO")
+
+
+def test_a_state_that_somebody_set_is_kept_and_another_of_the_file_is_not_undone() -> None:
+    conf = {
+        "slurm.conf": "PartitionName=main State=UP\nPartitionName=night State=UP\nPartitionName=own Nodes=ALL\n"
+    }
+    there = [_partition("main", "DOWN"), _partition("night", "UP"), _partition("own", "DRAIN")]
+    kept = (
+        PartitionOrder("update", "main", (("State", "DOWN"),)),
+        PartitionOrder("update", "own", (("State", "DRAIN"),)),
+    )
+    assert states_by_hand(conf, conf, there) == kept
+    changed = {"slurm.conf": conf["slurm.conf"].replace("main State=UP", "main State=INACTIVE")}
+    assert states_by_hand(conf, changed, there) == kept[1:]
+    assert states_by_hand(conf, {"slurm.conf": ""}, there) == ()

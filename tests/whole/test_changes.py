@@ -104,6 +104,16 @@ def test_more_nodes_join_and_the_job_does_not_notice(busy: tuple[Cluster, int]) 
     assert set(cluster.nodes()) == {"cpu-1", "cpu-2", "cpu-3", "cpu-4"}
 
 
+def test_max_nodes_is_lowered_below_nodes_that_are_there(busy: tuple[Cluster, int]) -> None:
+    """They stay until somebody drains them, and Slurm has them still."""
+    cluster, job = busy
+    cluster.spec["fleets"][0] |= {"min_nodes": 2, "max_nodes": 2}
+    _up(cluster, job, {"update": 2}, restarts=True)
+    assert set(cluster.nodes()) == {"cpu-1", "cpu-2", "cpu-3", "cpu-4"}
+    with cluster.slurm() as slurm:
+        assert {node.name for node in slurm.nodes()} == {"cpu-1", "cpu-2", "cpu-3", "cpu-4"}
+
+
 def test_the_node_is_idle_once_the_job_has_ended(busy: tuple[Cluster, int]) -> None:
     """After all these changes, Slurm still counts right."""
     cluster, job = busy

@@ -103,6 +103,14 @@ def node_set(fleet: Fleet, *, desired: str | None = None, last: str | None = Non
     return before | HostSet.from_names([name for name, _ in zip(free, range(missing), strict=False)])
 
 
+def all_slots(fleet: Fleet, nodes: HostSet) -> tuple[Slot, ...]:
+    """The slots that Slurm is told of, by number: those of the fleet, and of ``nodes`` above `max_nodes`.
+
+    Those are there until somebody drains them, and Slurm must not forget them.
+    """
+    return tuple(sorted({*fleet.slots(), *slots_of(fleet, nodes)}, key=lambda slot: slot.number))
+
+
 def slots_of(fleet: Fleet, nodes: HostSet) -> tuple[Slot, ...]:
     """The slots whose nodes are ``nodes``, by number; those above `max_nodes` too, as far as the subnet goes.
 

@@ -16,7 +16,10 @@ from typing import Final, Literal
 
 from tidepool.cluster import controller_programs, hostlist
 from tidepool.cluster.accounting import ACCOUNTING_SOCKET, SLURMDBD_PORT
+from tidepool.cluster.desired_state import all_slots
 from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.names import BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.slots import Slot
@@ -45,7 +48,7 @@ _Section = tuple[str, dict[str, Value]]
 """A comment that says why, and settings."""
 
 
-def slurm_conf(spec: ClusterSpec) -> str:
+def slurm_conf(spec: ClusterSpec, nodes: Mapping[str, HostSet] = FrozenDict()) -> str:
     """The text of slurm.conf."""
     own = dict(spec.slurm_conf)
     lines = [_TOP]
@@ -56,7 +59,7 @@ def slurm_conf(spec: ClusterSpec) -> str:
     if own:
         lines += ["", "# From slurm_conf of the spec."]
         lines += [_global(spec, key, own[key]) for key in sorted(own, key=str.lower)]
-    lines += _slots(spec)
+    lines += _slots(spec, nodes)
     lines += ["", "# A fleet's nodes are those with the feature of its name, there or not."]
     lines += [_node_set(spec, fleet) for fleet in fleets_and_pools(spec)]
     lines += ["", *(_partition(spec, partition) for partition in spec.partitions)]
@@ -72,12 +75,12 @@ def slurm_conf(spec: ClusterSpec) -> str:
     return _text(lines)
 
 
-def gres_conf(spec: ClusterSpec) -> str:
+def gres_conf(spec: ClusterSpec, nodes: Mapping[str, HostSet] = FrozenDict()) -> str:
     """The text of gres.conf: which device files are which gres, node by node."""
     lines = [_TOP]
     for fleet in fleets_and_pools(spec):
         for gres in fleet.shape.gres:
-            settings: list[tuple[str, Value]] = [("NodeName", _node_names(fleet)), ("Name", gres.name)]
+            settings: list[tuple[str, Value]] = [("NodeName", _node_names(fleet, nodes)), ("Name", gres.name)]
             settings += [("Type", gres.type)] if gres.type else []
             settings += [("File", gres.files)] if gres.files else [("Count", gres.count)]
             lines.append(line(GRES_LINE, "gres.conf", spec.slurm_version, settings))
@@ -106,13 +109,13 @@ def cgroup_conf(spec: ClusterSpec) -> str:
     return _text([_TOP, f"# {why}", *written])
 
 
-def topology_conf(spec: ClusterSpec) -> str | None:
+def topology_conf(spec: ClusterSpec, nodes: Mapping[str, HostSet] = FrozenDict()) -> str | None:
     """The text of topology.conf; None where the topology is flat, or there are no fleets and no pools."""
     fleets = fleets_and_pools(spec)
     if spec.topology == "flat" or not fleets:
         return None
     switches: list[list[tuple[str, Value]]] = [
-        [("SwitchName", f"sw_{fleet.name}"), ("Nodes", _node_names(fleet))] for fleet in fleets
+        [("SwitchName", f"sw_{fleet.name}"), ("Nodes", _node_names(fleet, nodes))] for fleet in fleets
     ]
     # Without a common root, no job could span fleets.
     switches.append([("SwitchName", "sw_root"), ("Switches", ",".join(f"sw_{f.name}" for f in fleets))])
@@ -128,14 +131,17 @@ def mpi_conf() -> str:
     return _text([_TOP, f"# {why}", "PMIxCollFence=tree"])
 
 
-def configuration(spec: ClusterSpec) -> Mapping[str, str]:
-    """All files by their name, in order; topology.conf only where there is one."""
+def configuration(spec: ClusterSpec, nodes: Mapping[str, HostSet] = FrozenDict()) -> Mapping[str, str]:
+    """All files by their name, in order; topology.conf only where there is one.
+
+    ``nodes`` are those that should be there, by fleet: Slurm is told of those above `max_nodes` as well.
+    """
     files = {
-        "slurm.conf": slurm_conf(spec),
-        "gres.conf": gres_conf(spec),
+        "slurm.conf": slurm_conf(spec, nodes),
+        "gres.conf": gres_conf(spec, nodes),
         "cgroup.conf": cgroup_conf(spec),
         "mpi.conf": mpi_conf(),
-        "topology.conf": topology_conf(spec),
+        "topology.conf": topology_conf(spec, nodes),
     }
     return {name: text for name, text in files.items() if text is not None}
 
@@ -177,12 +183,17 @@ def slot_settings(spec: ClusterSpec, fleet: Fleetlike, slots: Sequence[Slot]) ->
     return settings
 
 
-def _slots(spec: ClusterSpec) -> list[str]:
+def _slots(spec: ClusterSpec, nodes: Mapping[str, HostSet]) -> list[str]:
     fleets = fleets_and_pools(spec)
     if not names_slots(spec) or not fleets:
         return []
     slots = [
-        line(NODE_LINE, "a node's line", spec.slurm_version, slot_settings(spec, fleet, fleet.slots()))
+        line(
+            NODE_LINE,
+            "a node's line",
+            spec.slurm_version,
+            slot_settings(spec, fleet, _slots_of(fleet, nodes)),
+        )
         for fleet in fleets
     ]
     return ["", "# Slots: a node that registers as one is in service.", *slots]
@@ -371,8 +382,16 @@ def _node_set_name(fleet: str) -> str:
     return f"ns_{fleet}"
 
 
-def _node_names(fleet: Fleetlike) -> str:
-    return hostlist.fold(slot.node_name for slot in fleet.slots())
+def _node_names(fleet: Fleetlike, nodes: Mapping[str, HostSet]) -> str:
+    return hostlist.fold(slot.node_name for slot in _slots_of(fleet, nodes))
+
+
+def _slots_of(fleet: Fleetlike, nodes: Mapping[str, HostSet]) -> tuple[Slot, ...]:
+    return (
+        all_slots(fleet, nodes[fleet.name])
+        if fleet.name in nodes and isinstance(fleet, Fleet)
+        else fleet.slots()
+    )
 
 
 def _taken(own: dict[str, Value], key: str, value: Value) -> Value:

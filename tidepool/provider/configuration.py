@@ -15,16 +15,20 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from tidepool.clients.slurm import Completed, Refused, Slurm, SlurmError, Transport
+from tidepool.cluster.desired_state import is_forced
 from tidepool.infrastructures.connection import transport
 from tidepool.provider.machines import connection_mistakes, machine_is_gone
 from tidepool.provider.slurm_effects import (
     Effect,
     Impact,
+    PartitionOrder,
     impact,
     losses,
+    lost_fleets,
     lost_slots,
     partitions_of,
-    setting,
+    states_by_hand,
+    used_of,
 )
 from tidepool.provider.slurmctld import Slurmctld
 from tidepool.resources.declarations import Configuration, ConfigurationModel
@@ -32,7 +36,7 @@ from tidepool.resources.kind import AS_KNOWN, Kind, Made, Refusal, Task, Unfinis
 from tidepool.resources.reading import Change, Mistake
 from tidepool.resources.values import UNKNOWN, Inputs, Plain
 
-_CONF: Final = "slurm.conf"
+CONF: Final = "slurm.conf"
 #: A supervisor waits up to 10 s before it starts again what ends at once.
 _BACK_S: Final = 12.0
 
@@ -49,8 +53,8 @@ class ConfigurationKind(Kind[ConfigurationModel]):
             yield Mistake("hosts", "there are none; the first is slurmctld's machine")
         hosts = {f"hosts[{at}]": host for at, host in enumerate(wanted.hosts)}
         yield from connection_mistakes(hosts, self._home.data)
-        if _CONF not in wanted.files:
-            yield Mistake("files", f"there is no {_CONF} among them")
+        if CONF not in wanted.files:
+            yield Mistake("files", f"there is no {CONF} among them")
         for name in wanted.files:
             if "/" in name or name.startswith("."):
                 yield Mistake(f"files.{name}", "a name in /etc/slurm is wanted, not a path")
@@ -73,7 +77,7 @@ class ConfigurationKind(Kind[ConfigurationModel]):
     def create(self, wanted: ConfigurationModel, task: Task) -> Made:
         there = read_files(self._host(wanted), wanted.files)
         made = Made(f"{wanted.hosts[0].get('stack', '')}/{wanted.hosts[0].get('machine', '')}")
-        if _CONF in there:
+        if CONF in there:
             self._change(made.id, there, (), wanted, impact(there, wanted.files), task)
             return made
         task.status("slurmctld starts")
@@ -88,13 +92,19 @@ class ConfigurationKind(Kind[ConfigurationModel]):
     def refuse_update(self, old: ConfigurationModel, wanted: ConfigurationModel) -> None:
         partitions = partitions_of(old.files) - partitions_of(wanted.files)
         slots = lost_slots(old.files, wanted.files)
-        if not partitions and not slots:
+        fleets = lost_fleets(old.files, wanted.files)
+        if not partitions and not slots and not fleets:
             return
         try:
             jobs = Slurm(self._host(old)).jobs()
-        except SlurmError:
-            return  # who cannot be asked cannot be told either: the update itself will say so
-        if found := list(losses(partitions, slots, jobs)):
+        except SlurmError as error:
+            if is_forced(self._home.environment):
+                return
+            raise Refusal(
+                "partitions or slots go, and Slurm does not say whether they have jobs, which would end: "
+                f"{error.what}; {error.remedy}, or leave them in the spec until it does"
+            ) from error
+        if found := list(losses(partitions, slots | used_of(fleets, jobs), jobs)):
             raise Refusal("\n".join(found))
 
     def update(
@@ -118,7 +128,7 @@ class ConfigurationKind(Kind[ConfigurationModel]):
                 if not machine_is_gone(connection, self._home.data):
                     continue  # one that is down has its files still
                 there = {}  # one that will be made anew has none
-            if at == 0 and _CONF not in there:
+            if at == 0 and CONF not in there:
                 return None
             for name, text in state.files.items():
                 if there.get(name, "") != text:
@@ -138,6 +148,7 @@ class ConfigurationKind(Kind[ConfigurationModel]):
     ) -> None:
         slurmctld = self._slurmctld(wanted, {**there, **wanted.files})
         said_before, ended = slurmctld.log_size(), None
+        kept = self._states_by_hand(wanted, there) if asked.effect >= Effect.RECONFIGURE else ()
         self._write(wanted, wanted.files, gone)
         try:
             if asked.effect is not Effect.RESTART and not slurmctld.is_up():
@@ -153,15 +164,24 @@ class ConfigurationKind(Kind[ConfigurationModel]):
             elif asked.effect is not Effect.NOTHING:
                 task.status("Slurm reads its files again")
                 slurmctld.reconfigure()  # nothing else tells the nodes
+                slurmctld.give(kept)
             slurmctld.wait_up(task.deadline, other_than=ended, said_before=said_before)
         except (Refused, Refusal) as error:
-            if _CONF not in there or asked.effect is Effect.NOTHING:
+            if CONF not in there or asked.effect is Effect.NOTHING:
                 raise Unfinished(id, str(error)) from error
             self._put_back(wanted, there, task, was_taken=ended is not None or asked.effect is Effect.ORDERS)
             said = error.words if isinstance(error, Refused) else str(error)
             raise Refusal(
                 f"Slurm does not take this configuration, and has the former one again: {said}"
             ) from error
+
+    def _states_by_hand(
+        self, wanted: ConfigurationModel, there: Mapping[str, str]
+    ) -> tuple[PartitionOrder, ...]:
+        try:
+            return states_by_hand(there, wanted.files, Slurm(self._host(wanted)).partitions())
+        except SlurmError:
+            return ()  # it is down, and has no states any more
 
     def _put_back(
         self, wanted: ConfigurationModel, there: Mapping[str, str], task: Task, *, was_taken: bool
@@ -183,9 +203,7 @@ class ConfigurationKind(Kind[ConfigurationModel]):
             write_files(transport(connection, self._home.data), files, gone=gone)
 
     def _slurmctld(self, wanted: ConfigurationModel, files: Mapping[str, str]) -> Slurmctld:
-        primary = setting(files, "SlurmctldHost", "").partition("(")[0]
-        stands_by = wanted.hosts[0].get("machine", primary) != primary
-        return Slurmctld(self._host(wanted), files, stands_by)
+        return Slurmctld.of(self._host(wanted), wanted.hosts[0].get("machine", ""), files)
 
     def _host(self, wanted: ConfigurationModel) -> Transport:
         return transport(wanted.hosts[0], self._home.data)
@@ -241,7 +259,7 @@ def write_files(host: Transport, files: Mapping[str, str], *, gone: Collection[s
             archive.addfile(member, io.BytesIO(content))
     argv = ["tar", "--extract", f"--directory={FOLDER}"]
     _judge(host, host.run(argv, stdin=packed.getvalue().decode(), timeout_s=_TIMEOUT_S))
-    ordered = sorted(files, key=lambda name: (name == _CONF, name))
+    ordered = sorted(files, key=lambda name: (name == CONF, name))
     sources = [f"{FOLDER}/{_NEW}/{name}" for name in ordered]
     argv = ["mv", "--force", f"--target-directory={FOLDER}", "--", *sources]
     _judge(host, host.run(argv, timeout_s=_TIMEOUT_S))

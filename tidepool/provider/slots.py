@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from tidepool.clients.slurm import (
     ControllerDown,
@@ -19,13 +21,18 @@ from tidepool.clients.slurm import (
 from tidepool.cluster.hostlist import HostlistError, count, expand, fold
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructures.connection import transport
+from tidepool.provider.configuration import CONF, read_files
 from tidepool.provider.machines import connection_mistakes
 from tidepool.provider.retirement import job_ids, left_behind
+from tidepool.provider.slurmctld import Slurmctld
 from tidepool.resources.declarations import Slots as Resource
 from tidepool.resources.declarations import SlotsModel
 from tidepool.resources.kind import AS_KNOWN, Kind, Made, Refusal, Task
 from tidepool.resources.reading import Change, Mistake
 from tidepool.resources.values import Inputs, Plain
+
+#: Fleets come side by side, and each waits for a slurmctld that is another one than before.
+_starting: Final = threading.Lock()
 
 
 class SlotsKind(Kind[SlotsModel]):
@@ -57,14 +64,14 @@ class SlotsKind(Kind[SlotsModel]):
         return tuple(found.values())
 
     def create(self, wanted: SlotsModel, task: Task) -> Made:
-        there = self._settle(wanted)
+        there = self._settle(wanted, task)
         # Where slurmctld's state is on a file server, it outlives its cluster.
         if lost := left_behind(_addresses(wanted), there):
             self._slurm(wanted).to_future(fold(lost))
         return Made(_fleet(wanted))
 
     def update(self, id: str, old: SlotsModel, wanted: SlotsModel, task: Task) -> Mapping[str, Plain]:
-        there = self._settle(wanted)
+        there = self._settle(wanted, task)
         names = _addresses(wanted)
         gone = [name for name in expand(old.names) if name not in names]
         if surplus := forgettable(gone, there):
@@ -114,18 +121,31 @@ class SlotsKind(Kind[SlotsModel]):
             # NodeName lines go with the configuration.
             task.warn(f"Slurm keeps the slots {state.names}: {error.words}")
 
-    def _settle(self, wanted: SlotsModel) -> dict[str, Node]:
+    def _settle(self, wanted: SlotsModel, task: Task) -> dict[str, Node]:
         """Make what is missing; gives the nodes that there were."""
         slurm, there = self._slurm(wanted), self._nodes(wanted)
         addresses = _addresses(wanted)
         todo = plan(addresses, wanted, there)
         if todo.forget:
             slurm.delete_nodes(fold(todo.forget))
-        if todo.make:
+        if todo.make and wanted.configured:
+            self._start_slurmctld(wanted, task)
+        elif todo.make:
             slurm.create_slots(_slots(wanted, {name: addresses[name] for name in todo.make}))
         if todo.give_features:
             slurm.set_features(fold(todo.give_features), wanted.features)
         return there
+
+    def _start_slurmctld(self, wanted: SlotsModel, task: Task) -> None:
+        """Have slurmctld read its lines: of a node that it has already it keeps what it saved, so that one is forgotten before."""
+        host = transport(wanted.controller, self._home.data)
+        with _starting:
+            slurmctld = Slurmctld.of(host, wanted.controller.get("machine", ""), read_files(host, {CONF}))
+            task.info(
+                f"slurmctld restarts for the slots {wanted.names}: it reads their lines only then; jobs go on"
+            )
+            said_before = slurmctld.log_size()
+            slurmctld.wait_up(task.deadline, other_than=slurmctld.restart(), said_before=said_before)
 
     def _nodes(self, wanted: SlotsModel) -> dict[str, Node]:
         return {node.name: node for node in self._slurm(wanted).nodes()}

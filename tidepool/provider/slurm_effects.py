@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Literal
 
-from tidepool.clients.slurm import Job
-from tidepool.cluster.hostlist import HostSet
+from tidepool.clients.slurm import Job, JobState, Partition
+from tidepool.cluster.hostlist import HostSet, expand
+from tidepool.cluster.slots import fleet_and_number
 from tidepool.provider.retirement import job_ids
 
 #: Of a node's line, what a job was given its part of, in lower case.
@@ -216,6 +217,49 @@ def lost_slots(old: Mapping[str, str], new: Mapping[str, str]) -> HostSet:
     for shape, slots in before.items():
         lost |= slots - after.get(shape, HostSet())
     return lost
+
+
+def lost_fleets(old: Mapping[str, str], new: Mapping[str, str]) -> frozenset[str]:
+    """Return the fleets of which ``new`` has no set of nodes any more, wherever Slurm has their slots from."""
+    before, after = (
+        {
+            word
+            for written in _Conf.read(files.get("slurm.conf", "")).lines("nodeset")
+            for word in written.split()[1:]
+        }
+        for files in (old, new)
+    )
+    return frozenset(word.partition("=")[2] for word in before - after)
+
+
+def used_of(fleets: Collection[str], jobs: Iterable[Job]) -> HostSet:
+    """Return the nodes of these fleets that jobs run on."""
+    nodes = {name for job in jobs if job.state is not JobState.PENDING for name in expand(job.nodelist)}
+    return HostSet.from_names([name for name in nodes if fleet_and_number(name)[0] in fleets])
+
+
+def states_by_hand(
+    old: Mapping[str, str], new: Mapping[str, str], partitions: Iterable[Partition]
+) -> tuple[PartitionOrder, ...]:
+    """Return the orders that give partitions the states that they have now, where neither file says another: slurmctld forgets them.
+
+    Who closed a partition for the night finds it closed, whatever an `up` changed meanwhile.
+    """
+    before, after = _states(old), _states(new)
+    return tuple(
+        PartitionOrder("update", each.name, (("State", each.state),))
+        for each in partitions
+        if each.name in after and after[each.name] == before.get(each.name) != each.state
+    )
+
+
+def _states(files: Mapping[str, str]) -> Mapping[str, str]:
+    """By partition, the state that slurm.conf says."""
+    found = _partitions(_Conf.read(files.get("slurm.conf", "")).lines(_PARTITION)) or {}
+    return {
+        name: next((value for key, value in settings.items() if key.lower() == "state"), "UP").upper()
+        for name, settings in found.items()
+    }
 
 
 def _shapes(files: Mapping[str, str]) -> Mapping[tuple[str, ...], HostSet]:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from tidepool.clients.slurm import ControllerDown, Refused, Slurm, SlurmError, Transport
 from tidepool.provider.machines import read_pid
@@ -52,6 +52,12 @@ class Slurmctld:
     host: Transport
     files: Mapping[str, str]
     stands_by: bool = False
+
+    @classmethod
+    def of(cls, host: Transport, machine: str, files: Mapping[str, str]) -> Self:
+        """Return that of ``host``, which is ``machine`` of its cluster."""
+        primary = setting(files, "SlurmctldHost", "").partition("(")[0]
+        return cls(host, files, stands_by=(machine or primary) != primary)
 
     def pid(self) -> int | None:
         """Its process on its host; None where it does not run."""

@@ -162,6 +162,8 @@ class SlotsModel(Model):
     features: Field[Sequence[str]] = given()
     gres: Field[str] = given(default="", stored=True, replaces=True)
     state: Field[Literal["FUTURE", "CLOUD"]] = given(default="FUTURE", replaces=True)
+    #: slurm.conf has them, in lines with NodeName.
+    configured: Field[bool] = given(default=False)
 
 
 class Slots(Resource, SlotsModel, token="tidepool:slurm:Slots"):
@@ -169,7 +171,8 @@ class Slots(Resource, SlotsModel, token="tidepool:slurm:Slots"):
 
     ``names`` and ``addresses`` are hostlists. More of them, and other features, are told to Slurm while jobs run;
     fewer takes away those that are FUTURE and leaves nodes that are up. Another shape replaces all of them, and so
-    the fleet's nodes, which must be without jobs.
+    the fleet's nodes, which must be without jobs. Slots that are ``configured`` come from slurm.conf: slurmctld starts anew
+    for those that it has not, or has with another shape.
     """
 
 

@@ -125,6 +125,7 @@ for fleet in spec.fleets:
         threads_per_core=threads,
         memory_mib=fleet.shape.memory_mib,
         features=[fleet.name, *fleet.features],
+        configured=True,
         opts=pulumi.ResourceOptions(depends_on=[slurm]),
     )
     for slot in all_slots[: wanted["nodes"].get(fleet.name, 0)]:
