@@ -126,9 +126,11 @@ def desired_state(config: pulumi.Config, environment: Mapping[str, str]) -> Desi
 
 def _users(spec: ClusterSpec, config: pulumi.Config, last: Mapping[str, Any], by_scaler: bool) -> UserList:
     """Return who may log in. The scaler asks no directory: who the last `up` found is who there is."""
-    with _refusing(f"{_USERS} of the stack's outputs"):
-        known = user_list(last[_USERS]) if _USERS in last else None
-    if by_scaler and known is not None:
+    # Without a directory the spec had all of them: one that has fewer by far is taken for an answer in part.
+    key = _USERS if _USERS in last else _SPEC
+    with _refusing(f"{key} of the stack's outputs"):
+        known = user_list(last[key]) if key in last else None
+    if by_scaler and key == _USERS and known is not None:
         return known
     password = config.get(_LDAP_PASSWORD) if spec.directory is not None else None
     return list_users(spec, known, password)

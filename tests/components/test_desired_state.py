@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -91,6 +92,23 @@ def test_a_stack_that_was_brought_up_before_there_was_such_an_output(world: _Wor
     assert "spec" not in found.outputs, "nobody knows whether the file is what was brought up"
     world.last = {}
     assert names(world.desired()) == {"cpu": "", "gpu": ""}
+
+
+@pytest.mark.parametrize("is_known_by", ["spec", "users"])
+def test_a_directory_that_has_few_of_the_users_removes_nobody(
+    world: _World, tmp_path: Path, is_known_by: str
+) -> None:
+    """Also the first one, of a cluster whose spec had them all."""
+    users = [{"name": f"user{number}", "uid": 10_000 + number} for number in range(10)]
+    outputs = {"users": {"users": users, "groups": []}} if is_known_by == "users" else {}
+    world.last = LAST | {"spec": spec_mapping(users=[] if outputs else users)} | outputs
+    file = tmp_path / "users.json"
+    world.file = spec_mapping(users=[], directory={"file": str(file)})
+    file.write_text(json.dumps({"users": users[:4]}))
+    with pytest.raises(pulumi.RunError, match="has 4 users, where at least 5 were expected"):
+        world.desired()
+    file.write_text(json.dumps({"users": users[:5]}))
+    assert len(world.desired().users.users) == 5
 
 
 def test_a_secret_spec_stays_secret(world: _World) -> None:
