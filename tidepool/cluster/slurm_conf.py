@@ -3,10 +3,9 @@
 The same spec always gives the same text. Every key is checked against the release in the spec. What the settings
 are good for stands beside them, here and in the files.
 
-slurm.conf has no NodeName lines, but for a tree (see `_nodes_of_a_tree`). Nodes are *slots*: created with `scontrol create` in the state FUTURE, up to
-each fleet's ``max_nodes``, so jobs for nodes that are not there yet wait instead of being refused, and a node
-that boots under a slot's name (``slurmd -Z``) is in service within a second. The nodes of a fleet are found by
-the feature of its name, which is what the lines with NodeSet say.
+Nodes are *slots*, up to each fleet's ``max_nodes``, in the state FUTURE until a machine registers as one: jobs for nodes
+that are not there yet wait instead of being refused. They are lines with NodeName, or made by `scontrol create`
+(`names_slots`). The nodes of a fleet are found by the feature of its name, which is what the lines with NodeSet say.
 """
 
 from __future__ import annotations
