@@ -132,11 +132,17 @@ def _paths(files: str | None) -> list[str]:
 
 _STATE: Final = "/var/spool/slurmctld"
 _SETTINGS: Final = "/etc/slurm"
+#: With slots in slurm.conf, nodes in service would be FUTURE again when it starts, as the lines have them, but for -R. That recovers
+#: partitions as well, and one whose nodes are no more is fatal; slurm.conf says what these are.
+_SLURMCTLD: Final = f"""\
+if grep --quiet ^NodeName= {_SETTINGS}/slurm.conf; then
+    rm -f {_STATE}/part_state*
+    set -- -R
+fi
+exec /usr/sbin/slurmctld -D "$@"
+"""
 #: Programs that slurmctld runs (`tidepool.cluster.controller_programs`), and is the parent of; there whether slurm.conf names them or not, so that no machine
 #: boots for a change of that. A standby also runs the second when it has just been started.
-#: -R: or nodes in service would be FUTURE again when it starts, as slurm.conf has them. It recovers partitions as well, and one
-#: whose nodes are no more is fatal; slurm.conf says what these are.
-_RECOVERS: Final = f"rm -f {_STATE}/part_state*; exec /usr/sbin/slurmctld -D -R"
 _STANDING_BY: Final = (
     File(
         controller_programs.IN_CHARGE_PROGRAM,
@@ -174,7 +180,6 @@ def controller_boot(
     state: Input[str],
     home: Input[str],
     settings: Input[str] | None = None,
-    names_slots: bool = False,
     is_alone: bool = True,
     configuration: Mapping[str, str] = FrozenDict(),
     scratch: Sequence[Mount] = (),
@@ -185,7 +190,7 @@ def controller_boot(
     ``configuration`` are the texts of Slurm's files, by name: they come when machines run, and change then. With ``has_files``
     homes are counted and ``scratch`` is wiped here.
     """
-    slurmctld = slurmctld_boot(state=state, settings=settings, names_slots=names_slots, is_alone=is_alone)
+    slurmctld = slurmctld_boot(state=state, settings=settings, is_alone=is_alone)
     people = files_boot() if has_files else Boot()
     return Boot(
         # sshd first: whoever comes in to see why slurmctld does not start gets in.
@@ -213,7 +218,6 @@ def slurmctld_boot(
     *,
     state: Input[str],
     settings: Input[str] | None = None,
-    names_slots: bool = False,
     is_alone: bool = True,
     role: str = "",
 ) -> Boot:
@@ -222,14 +226,13 @@ def slurmctld_boot(
     Args:
         state: the volume of StateSaveLocation.
         settings: that of Slurm's files, where several machines have the same; None where each is given its own.
-        names_slots: slurm.conf has the slots.
         is_alone: there is no other controller. Else one that ended without an error is not started again: another one
             took over from it, and a primary that starts takes control back.
         role: that of the machine whose service it is.
     """
     slurmctld = Service(
         "slurmctld",
-        ("/bin/sh", "-c", _RECOVERS) if names_slots else ("/usr/sbin/slurmctld", "-D"),
+        ("/bin/sh", "-c", _SLURMCTLD),
         ready="tcp:6817",
         stop_timeout_s=20,
         # Its configuration comes when all machines that have it are up.

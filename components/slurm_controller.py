@@ -269,9 +269,7 @@ class SlurmController(pulumi.ComponentResource):
         state = self._volume("slurmctld")
         self.pool_controllers = {}
         if on is not None:
-            boot = slurmctld_boot(
-                state=state, settings=settings, names_slots=self.names_slots, is_alone=False, role="slurm"
-            )
+            boot = slurmctld_boot(state=state, settings=settings, is_alone=False, role="slurm")
             self.pool_controllers = {on.node_name: boot}
         controllers = self._controllers(state, settings)
         accounting = self._accounting()
@@ -355,7 +353,6 @@ class SlurmController(pulumi.ComponentResource):
                 state=state,
                 home=self.home,
                 settings=settings,
-                names_slots=self.names_slots,
                 is_alone=settings is None and not self.spec.controller.backup,
                 configuration=self._files,
                 scratch=self.scratch,

@@ -123,7 +123,7 @@ def test_services_stop_backwards_each_when_the_one_after_it_has(tmp_path: Path) 
     def stops(name: str) -> tuple[str, ...]:
         return told(f"trap 'sleep 0.2; echo {name} >>{log}; exit' TERM; touch {tmp_path}/{name}; {LOOP}")
 
-    boot = Boot(services=(Service("a", stops("a")), Service("b", stops("b"))))
+    boot = Boot(services=tuple(Service(name, stops(name), stop_timeout_s=60) for name in ("a", "b")))
     with started(boot, tmp_path) as running:
         until(lambda: (tmp_path / "a").exists() and (tmp_path / "b").exists())
         running.terminate()
