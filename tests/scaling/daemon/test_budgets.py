@@ -9,6 +9,7 @@ from tests.simulation.machines import FaultyCluster, FaultyDaemon, faulty_scaler
 from tidepool.clients.slurm import JobRequest
 from tidepool.clients.slurm.usage import JobTime
 from tidepool.cluster.spec_reading import read_spec
+from tidepool.scaling.daemon.loop import Loop
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.observe.account_watch import AccountWatch
@@ -36,6 +37,7 @@ class Hours(Records):
 
     def job_times(self, begin: int, end: int) -> tuple[JobTime, ...]:
         self._answer()
+        self.asked.append((begin, end))
         return (JobTime("physics", "ada", "cpu-1", end - self.seconds, end, self.seconds, 2),)
 
 
@@ -45,22 +47,24 @@ class Scene:
         self.records = Hours()
         self.told: list[str] = []
 
-    def daemon(self) -> FaultyDaemon:
+    def loop(self) -> Loop:
         def say(name: str, **more: Any) -> None:
             if name.startswith("account-"):
                 self.told.append(f"{name} {more.get('percent', '')}".strip())
 
-        def loop() -> Any:
-            watch = AccountWatch(lambda *_: self.records, AtOnce(), self.cluster.clock.monotonic_s)
-            return faulty_scaler(self.cluster, decide=decide, remember=remember, say=say, accounts=watch)
+        watch = AccountWatch(lambda *_: self.records, AtOnce(), self.cluster.clock.monotonic_s)
+        return faulty_scaler(self.cluster, decide=decide, remember=remember, say=say, accounts=watch)
 
-        return self.cluster.run_scaler(loop)
+    def daemon(self) -> FaultyDaemon:
+        return self.cluster.run_scaler(self.loop)
 
     def used(self, seconds: int) -> list[str]:
         """What is told when so much is used, over many turns."""
         self.told.clear()
         self.records.seconds = seconds
-        self.cluster.run(200)
+        for _ in range(10):
+            self.cluster.wake()
+            self.cluster.run(20)
         return self.told
 
 
@@ -90,3 +94,21 @@ def test_each_part_of_a_budget_is_told_once_and_a_spent_one_is_held_over_kills_a
     assert look is not None
     assert "the budget of the account physics is spent" in look.decision.waiting[job].reason
     assert all(node.state.is_slot for node in scene.cluster.slurm.nodes())
+
+
+def test_what_is_counted_while_a_job_runs_keeps_nobody_awake() -> None:
+    scene = Scene()
+    scene.cluster.submit(JobRequest(sleeping(3000), exclusive=True, account="physics"))
+    loop = scene.loop()
+
+    def asked_within(seconds: float) -> int:
+        before, until_s = len(scene.records.asked), scene.cluster.clock.monotonic_s() + seconds
+        while scene.cluster.clock.monotonic_s() < until_s:
+            scene.cluster.run(max(loop.turn().again_in_s, 0.1))
+            # As much is used with each count.
+            scene.records.seconds = int(scene.cluster.clock.monotonic_s())
+        return len(scene.records.asked) - before
+
+    asked_within(60)
+    # As often as while nothing is going on.
+    assert 1 < asked_within(60) <= 4

@@ -14,10 +14,11 @@ from tidepool.clients.slurm import Node, NodeState
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decision import Cost, Decision, NodeView, Phase, Waiting
+from tidepool.scaling.decision import AccountBudget, Cost, Decision, NodeView, Phase, Waiting
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.memory import Memory, Spent
 from tidepool.scaling.ports import Fenced, Journal, Trouble
+from tidepool.scaling.usage import AccountUsage, Use
 
 AT = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 WORLD = ClusterState(
@@ -38,6 +39,18 @@ def later(decision: Decision, seconds: int) -> Decision:
     at = decision.at + timedelta(seconds=seconds)
     spent = Spent("2026-11", 1.5, at)
     return replace(decision, at=at, cost=Cost(1, 2.5, 3), memory=replace(decision.memory, spent=spent))
+
+
+def counted(decision: Decision, seconds: int) -> tuple[ClusterState, Decision]:
+    """A later look, where an account that has a budget has used more of it."""
+    decision = later(decision, seconds)
+    at = decision.at
+    use = {"physics": {"cpu": Use(seconds, seconds, seconds)}}
+    usage = AccountUsage("2026-11", at, use, use, at, at, parents={"optics": "physics"})
+    budget = AccountBudget(seconds, 100, 0, None, at, datetime(2026, 12, 1, tzinfo=UTC))
+    memory = replace(decision.memory, usage=usage)
+    state = replace(WORLD, at=at, usage=usage)
+    return state, replace(decision, memory=memory, budgets={"physics": budget})
 
 
 @pytest.fixture
@@ -67,22 +80,26 @@ def test_the_newest_is_read_as_it_was_written(journal: Journal) -> None:
     assert journal.kept().desired is None
 
 
-def test_where_only_the_time_changed_only_that_is_written(journal: Journal, tmp_path: Path) -> None:
+def test_where_only_times_and_sums_changed_only_those_are_written(journal: Journal, tmp_path: Path) -> None:
     lease = journal.acquire("one", AT, 10)
     assert lease is not None
     # So large, and so hard to compress, that what is written shows in the log's size.
     reason = Random(1).randbytes
     nodes = {f"cpu-{n}": NodeView(Phase.IDLE, reason(32).hex()) for n in range(2_000)}
-    journal.looked(lease, WORLD, replace(DECISION, nodes=nodes))
+    journal.looked(lease, *counted(replace(DECISION, nodes=nodes), 0))
     log = tmp_path / "scaler" / "journal.sqlite-wal"
     before = log.stat().st_size
-    journal.looked(lease, WORLD, later(replace(DECISION, nodes=nodes), 1))
+    journal.looked(lease, *counted(replace(DECISION, nodes=nodes), 1))
     again = log.stat().st_size
     nodes = {**nodes, "cpu-1": NodeView(Phase.BUSY, "it has jobs")}
-    journal.looked(lease, WORLD, later(replace(DECISION, nodes=nodes), 2))
+    state, decision = counted(replace(DECISION, nodes=nodes), 2)
+    journal.looked(lease, state, decision)
     assert again - before < log.stat().st_size - again
     look = journal.last_look()
     assert look is not None
+    assert look.decision.budgets == decision.budgets
+    assert look.decision.memory.usage is not None
+    assert look.decision.memory.usage.parents == {"optics": "physics"}
     assert look.decision.nodes["cpu-1"].phase is Phase.BUSY
 
 

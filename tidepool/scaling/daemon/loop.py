@@ -360,8 +360,8 @@ class Loop:
 
     def _decided(self, state: State, cluster: ClusterState) -> Decision | None:
         """A decision, where something was seen to change, or enough time has gone by."""
-        # Time alone is no change, nor is another image, which no machine is remade for.
-        made_of = replace(cluster, at=_NO_TIME, images={})
+        # Time alone is no change, nor is another image, which no machine is remade for, nor what accounts have used by now.
+        made_of = replace(cluster, at=_NO_TIME, images={}, usage=None)
         now_s = self._dependencies.monotonic_s()
         wait_s = _DECIDE[self._is_active].interval_s(self._decide_cost_s)
         if made_of != self._decided_for:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decision import Action, Cost, Decision, DeleteOrphan, Waiting, WaitingPod
+from tidepool.scaling.decision import AccountBudget, Action, Cost, Decision, DeleteOrphan, Waiting, WaitingPod
 from tidepool.scaling.journal.codec import Unreadable, dumps, loads
 from tidepool.scaling.journal.database import (
     EPOCH,
@@ -44,6 +44,7 @@ from tidepool.scaling.ports import (
     Sample,
     Trouble,
 )
+from tidepool.scaling.usage import AccountUsage
 
 #: A cluster state of more than this is not kept whole: of JSON, before it is compressed.
 LARGEST_STATE_BYTES: Final = 4 << 20
@@ -87,6 +88,7 @@ class _Looked:
     at: datetime
     cost: Cost
     spent: Spent | None
+    budgets: Mapping[str, AccountBudget] = field(default_factory=lambda: _NOTHING)
 
 
 #: The rows of `kept`. The newest look is in two: what seldom changes is large.
@@ -206,10 +208,13 @@ class SqlJournal:
         if spent is not None:
             # Of two years, for every look: reports read what is kept.
             spent = replace(spent, machines=_NOTHING)
-        looked = _Looked(lease.epoch, decision.at, decision.cost, spent)
-        # With all times taken out, a look is as the one before where nothing happened.
-        quiet = replace(decision, at=EPOCH, cost=Cost(), memory=replace(decision.memory, spent=None))
-        seen = replace(state, at=EPOCH) if self._is_small(state) else None
+        looked = _Looked(lease.epoch, decision.at, decision.cost, spent, decision.budgets)
+        # With all times and sums taken out, a look is as the one before where nothing happened.
+        usage = decision.memory.usage
+        tree = AccountUsage(usage.month, EPOCH, parents=usage.parents) if usage else None
+        memory = replace(decision.memory, spent=None, usage=tree)
+        quiet = replace(decision, at=EPOCH, cost=Cost(), memory=memory, budgets=_NOTHING)
+        seen = replace(state, at=EPOCH, usage=None) if self._is_small(state) else None
         look = Look(lease.epoch, state.spec, quiet, seen)
         is_new = look != self._look
         body = dumps(Look, look) if is_new else b""
@@ -329,7 +334,7 @@ class SqlJournal:
         return Look(
             looked.epoch,
             look.spec,
-            replace(look.decision, at=looked.at, cost=looked.cost, memory=memory),
+            replace(look.decision, at=looked.at, cost=looked.cost, memory=memory, budgets=looked.budgets),
             replace(look.state, at=looked.at) if look.state else None,
         )
 
