@@ -26,6 +26,11 @@ def at_location(fleet: str, location: str) -> str:
     return f"{fleet}@{location}" if location else fleet
 
 
+def located_fleet(where: str) -> str:
+    """Return the fleet of an `at_location`."""
+    return where.partition("@")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """A node that is being made: since when, and until when it has to be up. Then it is replaced, and shown."""
@@ -84,11 +89,13 @@ class Spent:
     since: datetime | None = None
 
 
-class Warned(NamedTuple):
-    """The part of a month's budget that was told last to be used: 80, 95 or 100 per cent."""
+class BudgetUse(NamedTuple):
+    """The most of a month's budget that was known to be used, and the part that was told last: 80, 95 or 100 per cent; 0: none."""
 
     month: str
-    percent: int
+    percent: int = 0
+    usd: float = 0
+    node_hours: float = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +159,13 @@ class Memory:
     spent: Spent | None = None
     #: What accounts have used, as it was known last; where some have budgets.
     usage: AccountUsage | None = None
-    #: By account.
-    warned: Mapping[str, Warned] = field(default_factory=lambda: _NOTHING)
+    #: By account that has one, or has none any more and is still held for one that was spent.
+    budgets: Mapping[str, BudgetUse] = field(
+        default_factory=lambda: _NOTHING, metadata={"stored_as": "warned"}
+    )
     pools: PoolMemory = field(default_factory=PoolMemory)
 
 
 def outlasting(memory: Memory) -> Memory:
     """Return what of ``memory`` is true of a cluster that was taken down: what it cost, and what of budgets is used."""
-    return Memory(spent=memory.spent, usage=memory.usage, warned=memory.warned)
+    return Memory(spent=memory.spent, usage=memory.usage, budgets=memory.budgets)

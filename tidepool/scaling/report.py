@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Final, Literal, NamedTuple, TypeVar
 
 from tidepool.cluster.accounts import Account
-from tidepool.scaling.memory import MachineTime
+from tidepool.scaling.memory import MachineTime, located_fleet
 from tidepool.scaling.usage import SECOND_US, Key, Use
 
 By = Literal["account", "user", "fleet", "month"]
@@ -63,7 +63,7 @@ def rows(month: Month, rule: Rule, accounts: Sequence[Account]) -> list[Row]:
     """Return a row for each account, user and fleet; ``accounts`` are those whose fair shares count."""
     totals: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for where, time in month.machines.items():
-        fleet = where.partition("@")[0]
+        fleet = located_fleet(where)
         us, micro_usd = totals[fleet]
         totals[fleet] = us + round(time.seconds * SECOND_US), micro_usd + round(time.usd * _DOLLAR)
     found: defaultdict[Key, Row] = defaultdict(Row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 from tests.properties import runs
 from tests.scaling.decide.cluster_states import AT, cluster_state, fleet, job, seconds, spec
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.account_budgets import warnings
+from tidepool.scaling.decide.account_budgets import account_budgets, warnings
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decision import AccountBudget, Decision, Launch
-from tidepool.scaling.memory import MachineTime, Memory, Spent, Warned
+from tidepool.scaling.memory import BudgetUse, MachineTime, Memory, Spent
 from tidepool.scaling.usage import SECOND_US, AccountUsage, Use
 
 ACCOUNTS: list[dict[str, Any]] = [
@@ -115,29 +116,54 @@ def test_money_is_what_machines_cost_on_average_of_the_month() -> None:
     assert decision.budgets["physics"].usd == pytest.approx(6)
 
 
-def budget(percent: float, month: int = 11) -> AccountBudget:
-    at = datetime(2026, month, 21, tzinfo=UTC)
-    return AccountBudget(percent, 100, 0, None, at, at + timedelta(days=30))
+def at_price(usd_per_hour: float) -> Spent:
+    """What machines cost on average of the month."""
+    return Spent("2026-11", 0, AT, {"2026-11": {"cpu": MachineTime(HOUR, usd_per_hour)}})
 
 
-@given(st.lists(st.integers(0, 130), min_size=1, max_size=20))
+@given(st.lists(st.tuples(st.floats(0, 8), st.floats(0, 3)), min_size=1, max_size=20))
 @runs()
-def test_each_warning_is_told_once(percents: list[int]) -> None:
-    percents = sorted(percents)
-    known: dict[str, Warned] = {}
-    told = []
-    for percent in percents:
-        after, news = warnings({"physics": budget(percent)}, known)
-        known = dict(after)
-        told += [after[account].percent for account in news]
+def test_what_is_spent_stays_so_whatever_prices_do_and_each_warning_is_told_once(
+    looks: list[tuple[float, float]],
+) -> None:
+    known: Mapping[str, BudgetUse] = {}
+    told, percent = [], 0
+    for hours, usd in looks:
+        had = usage(physics=hours, biology=hours)
+        found = account_budgets(seen(had), had, at_price(usd), known)
+        assert found["physics"].percent >= percent
+        assert found["physics"].percent >= int(100 * hours * usd / 10) - 1
+        known, news = warnings(found, known)
+        percent = found["physics"].percent
+        told += [known[account].percent for account in news if account == "physics"]
+        if percent >= 80:
+            assert told[-1] == max(each for each in (80, 95, 100) if percent >= each)
     assert len(told) == len(set(told))
-    reached = {each for each in (80, 95, 100) for percent in percents if percent >= each}
-    assert max(told, default=0) == max(reached, default=0)
+
+
+def test_what_was_used_of_a_budget_is_not_of_the_next_month() -> None:
+    december = datetime(2026, 12, 1, 0, 5, tzinfo=UTC)
+    before = decide(seen(usage(optics=5)), Memory())
+    assert before.budgets["physics"].is_spent
+    # A cheaper machine makes the month's average less.
+    cheap = replace(before.memory, spent=at_price(0.1))
+    assert decide(seen(usage(optics=5)), cheap).budgets["physics"].is_spent
+    assert decide(seen(usage(december), at=december), cheap).budgets["physics"].usd == 0
 
 
 def test_a_new_month_is_told_of_anew() -> None:
-    assert warnings({"physics": budget(97, 12)}, {"physics": Warned("2026-11", 95)})[1] == ("physics",)
-    assert warnings({"physics": budget(97)}, {"physics": Warned("2026-11", 95)})[1] == ()
+    told = {"physics": BudgetUse("2026-11", 95)}
+    at = datetime(2026, 12, 21, tzinfo=UTC)
+    used = AccountBudget(97, 100, 0, None, at, at + timedelta(days=30))
+    assert warnings({"physics": used}, told)[1] == ("physics",)
+    assert warnings({"physics": replace(used, as_of=AT)}, told)[1] == ()
+
+
+def test_of_a_budget_that_was_raised_each_part_is_told_again() -> None:
+    at = datetime(2026, 11, 21, tzinfo=UTC)
+    used = AccountBudget(97, 100, 0, None, at, at + timedelta(days=30))
+    known, _ = warnings({"physics": replace(used, usd_per_month=1000)}, {"physics": BudgetUse("2026-11", 95)})
+    assert warnings({"physics": used}, known)[1] == ("physics",)
 
 
 def test_machine_time_is_counted_by_month_and_place() -> None:

@@ -20,7 +20,7 @@ from tidepool.scaling.daemon.audit import Audit
 from tidepool.scaling.daemon.operations import Dependencies, Operations, State
 from tidepool.scaling.decide.account_budgets import warnings
 from tidepool.scaling.decision import Decision, Launch, Remove
-from tidepool.scaling.memory import Warned, outlasting
+from tidepool.scaling.memory import BudgetUse, outlasting
 from tidepool.scaling.observe.observation import Observation
 from tidepool.scaling.observe.observe import Unseen
 from tidepool.scaling.observe.source import PollInterval, backoff_s
@@ -262,7 +262,7 @@ class Loop:
             inherited, state.inherited = state.inherited, ()
             self._act(state, inherited, {node.name for node in cluster.nodes})
             return Turn("leads", 0, "", observation, self._decision)
-        before = state.memory.warned
+        before = state.memory.budgets
         decision = self._decided(state, cluster)
         if decision is not None:
             self._hold_to_budgets(state, cluster, decision, before)
@@ -377,12 +377,12 @@ class Loop:
         return decision
 
     def _hold_to_budgets(
-        self, state: State, cluster: ClusterState, decision: Decision, before: Mapping[str, Warned]
+        self, state: State, cluster: ClusterState, decision: Decision, before: Mapping[str, BudgetUse]
     ) -> None:
         """Tell once what is used of budgets, and have Slurm begin no job of accounts whose budget is spent."""
         if not decision.budgets:
             return
-        state.memory = replace(state.memory, warned=decision.memory.warned)
+        state.memory = replace(state.memory, budgets=decision.memory.budgets)
         _, news = warnings(decision.budgets, before)
         if news:
             # First: who is killed in between has told it rather once than twice.

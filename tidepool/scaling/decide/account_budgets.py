@@ -14,7 +14,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.budget import month_end
 from tidepool.scaling.decision import AccountBudget
-from tidepool.scaling.memory import Memory, Spent, Warned
+from tidepool.scaling.memory import BudgetUse, Memory, Spent, located_fleet
 from tidepool.scaling.usage import SECOND_US, AccountUsage
 
 #: When it is told how much of a budget is used, in per cent.
@@ -31,9 +31,15 @@ def newest_usage(state: ClusterState, memory: Memory) -> AccountUsage | None:
 
 
 def account_budgets(
-    state: ClusterState, usage: AccountUsage | None, spent: Spent | None
+    state: ClusterState,
+    usage: AccountUsage | None,
+    spent: Spent | None,
+    before: Mapping[str, BudgetUse] = FrozenDict(),
 ) -> Mapping[str, AccountBudget]:
-    """Return the budget of each account that has one. ``spent`` says what machines have cost."""
+    """Return the budget of each account that has one. ``spent`` says what machines have cost, ``before`` what was used.
+
+    In a month what is used gets no less: not where the average price falls, nor where an account moves away.
+    """
     budgets = {account.name: account.budget for account in state.spec.accounts if account.budget}
     if not budgets:
         return FrozenDict()
@@ -45,12 +51,17 @@ def account_budgets(
                 had[account][fleet] += use.machine_us
                 node_s[account] += use.node_s
     prices = {fleet: _price(state.spec, fleet, usage, spent) for fleets in had.values() for fleet in fleets}
+    least = {name: use for name, use in before.items() if usage and use.month == usage.month}
+    none = BudgetUse("")
     return FrozenDict(
         {
             name: AccountBudget(
-                usd=sum(us / SECOND_US / _HOUR_S * prices[fleet] for fleet, us in had[name].items()),
+                usd=max(
+                    least.get(name, none).usd,
+                    sum(us / SECOND_US / _HOUR_S * prices[fleet] for fleet, us in had[name].items()),
+                ),
                 usd_per_month=budget.usd_per_month,
-                node_hours=node_s[name] / _HOUR_S,
+                node_hours=max(least.get(name, none).node_hours, node_s[name] / _HOUR_S),
                 node_hours_per_month=budget.node_hours_per_month,
                 as_of=usage.until if usage else None,
                 until=month_end(state.at),
@@ -63,7 +74,7 @@ def account_budgets(
 def _price(spec: ClusterSpec, fleet: str, usage: AccountUsage | None, spent: Spent | None) -> float:
     """Return what a machine of a fleet cost an hour, on average of the month; by the spec where none was counted."""
     counted = spent.machines.get(usage.month, {}) if spent and usage else {}
-    times = [time for where, time in counted.items() if where.partition("@")[0] == fleet]
+    times = [time for where, time in counted.items() if located_fleet(where) == fleet]
     seconds = sum(time.seconds for time in times)
     if seconds > 0:
         return sum(time.usd for time in times) / seconds * _HOUR_S
@@ -109,28 +120,23 @@ def spent_words(account: str, budget: AccountBudget) -> str:
 
 
 def warnings(
-    budgets: Mapping[str, AccountBudget], before: Mapping[str, Warned]
-) -> tuple[Mapping[str, Warned], tuple[str, ...]]:
-    """Return what is to be remembered of what was told, and which accounts are to be told of now.
+    budgets: Mapping[str, AccountBudget], before: Mapping[str, BudgetUse]
+) -> tuple[Mapping[str, BudgetUse], tuple[str, ...]]:
+    """Return what is to be remembered of budgets, and which accounts are to be told of now.
 
     Of each month and account each of `WARNED_AT` is told once. Where a budget is raised, what is below again may come again.
     """
-    now = dict(_reached(budgets))
-    news = tuple(
-        account
-        for account, warned in now.items()
-        if account not in before
-        or before[account].month != warned.month
-        or before[account].percent < warned.percent
-    )
+    now = dict(_uses(budgets))
+    told = {(account, use.month): use.percent for account, use in before.items()}
+    news = tuple(account for account, use in now.items() if use.percent > told.get((account, use.month), 0))
     return FrozenDict(now), news
 
 
-def _reached(budgets: Mapping[str, AccountBudget]) -> Iterator[tuple[str, Warned]]:
+def _uses(budgets: Mapping[str, AccountBudget]) -> Iterator[tuple[str, BudgetUse]]:
     for account, budget in budgets.items():
-        reached = max((each for each in WARNED_AT if budget.percent >= each), default=0)
-        if reached and budget.as_of is not None:
-            yield account, Warned(f"{budget.as_of:%Y-%m}", reached)
+        if budget.as_of is not None:
+            reached = max((each for each in WARNED_AT if budget.percent >= each), default=0)
+            yield account, BudgetUse(f"{budget.as_of:%Y-%m}", reached, budget.usd, budget.node_hours)
 
 
 def warning_words(account: str, budget: AccountBudget) -> str:

@@ -50,7 +50,7 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
     state, reconciled = _put_right(state, memory)
     cost = books(state, memory, reconciled)
     usage = newest_usage(state, memory)
-    budgets = account_budgets(state, usage, cost.spent)
+    budgets = account_budgets(state, usage, cost.spent, memory.budgets)
     spent = spent_accounts(state.spec, usage, budgets)
     wanted = wants(state.spec, state.at)
     asked_for = powered_up(state)
@@ -88,7 +88,7 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
         has_room_since=growth.has_room_since,
         spent=cost.spent,
         usage=usage,
-        warned=warnings(budgets, memory.warned)[0],
+        budgets=warnings(budgets, memory.budgets)[0],
         pools=settled.memory,
     )
 

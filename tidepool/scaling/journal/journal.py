@@ -212,7 +212,7 @@ class SqlJournal:
         # With all times and sums taken out, a look is as the one before where nothing happened.
         usage = decision.memory.usage
         tree = AccountUsage(usage.month, EPOCH, parents=usage.parents) if usage else None
-        memory = replace(decision.memory, spent=None, usage=tree)
+        memory = replace(decision.memory, spent=None, usage=tree, budgets=_NOTHING)
         quiet = replace(decision, at=EPOCH, cost=Cost(), memory=memory, budgets=_NOTHING)
         seen = replace(state, at=EPOCH, usage=None) if self._is_small(state) else None
         look = Look(lease.epoch, state.spec, quiet, seen)
