@@ -46,7 +46,7 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
     stack.prepare()
     where = None if once else _listen(listen)
     with ExitStack() as stacked:
-        daemon, beside = _put_together(stack, stacked)
+        daemon, beside = _put_together(stack, stacked, once=once)
         if once:
             return _once(daemon, beside)
         handlers = dict.fromkeys((signal.SIGTERM, signal.SIGINT), lambda _number, _frame: daemon.end())
@@ -62,7 +62,7 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
     return errors.OK
 
 
-def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolExecutor]:
+def _put_together(stack: Stack, stacked: ExitStack, *, once: bool) -> tuple[Daemon, ThreadPoolExecutor]:
     from tidepool.cli.scaler_ports import (
         account_watch,
         machines_of,
@@ -80,6 +80,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
     from tidepool.scaling.decide.decide import decide
     from tidepool.scaling.decide.remember import remember
     from tidepool.scaling.journal import open_journal
+    from tidepool.scaling.observe.kubernetes_watch import AtOnce
     from tidepool.scaling.observe.observe import Observer
     from tidepool.scaling.power.spool import Spool
 
@@ -95,7 +96,8 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
     beside = ThreadPoolExecutor(1, thread_name_prefix="up")
     looks = ThreadPoolExecutor(1, thread_name_prefix="kubernetes")
     stacked.callback(lambda: looks.shutdown(wait=False, cancel_futures=True))
-    counts = ThreadPoolExecutor(1, thread_name_prefix="accounts")
+    # Who turns once has no other turn, in which it would be known what accounts have used by now.
+    counts = AtOnce() if once else ThreadPoolExecutor(1, thread_name_prefix="accounts")
     stacked.callback(lambda: counts.shutdown(wait=False, cancel_futures=True))
     wake = threading.Event()
 

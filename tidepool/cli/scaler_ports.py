@@ -202,7 +202,7 @@ def _decided(stack: Stack, source: Source, record: Record) -> Record:
             accounts=accounts,
         )
         with closing(observer):
-            seen = observer.look(is_active=True, usage=kept.memory.usage)
+            seen = observer.look(is_active=True, memory=kept.memory)
     for what in seen.complaints.values():
         show.warn(what)
     state = _state(seen, kept, doing)

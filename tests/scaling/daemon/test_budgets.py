@@ -16,18 +16,17 @@ from tidepool.scaling.observe.account_watch import AccountWatch
 from tidepool.scaling.observe.kubernetes_watch import AtOnce
 from tidepool.simulation.cluster import Speeds, sleeping
 
-SPEC = read_spec(
-    {
-        "name": "simulated",
-        "network": "10.95.0.0/16",
-        "controller": {"accounting": {}},
-        "fleets": [
-            {"name": "cpu", "subnet": "10.95.1.0/24", "max_nodes": 4, "shape": {"cpus": 2, "memory": "4GiB"}}
-        ],
-        "partitions": [{"name": "main", "default": True}],
-        "accounts": [{"name": "physics", "budget": {"node_hours_per_month": 1}}, {"name": "biology"}],
-    }
-)
+MAPPING: dict[str, Any] = {
+    "name": "simulated",
+    "network": "10.95.0.0/16",
+    "controller": {"accounting": {}},
+    "fleets": [
+        {"name": "cpu", "subnet": "10.95.1.0/24", "max_nodes": 4, "shape": {"cpus": 2, "memory": "4GiB"}}
+    ],
+    "partitions": [{"name": "main", "default": True}],
+    "accounts": [{"name": "physics", "budget": {"node_hours_per_month": 1}}, {"name": "biology"}],
+}
+SPEC = read_spec(MAPPING)
 
 
 class Hours(Records):
@@ -112,3 +111,19 @@ def test_what_is_counted_while_a_job_runs_keeps_nobody_awake() -> None:
     asked_within(60)
     # As often as while nothing is going on.
     assert 1 < asked_within(60) <= 4
+
+
+def test_who_loses_a_budget_that_is_spent_is_let_go_whatever_was_held_meanwhile() -> None:
+    scene = Scene()
+    daemon = scene.daemon()
+    assert scene.used(3600) == ["account-budget 100", "account-held"]
+    daemon.kill()
+    # An `up` has let it go, and the daemon held it again before it saw the new spec.
+    scene.cluster.bring_up(read_spec({**MAPPING, "accounts": [{"name": "physics"}, {"name": "biology"}]}))
+    scene.daemon()
+    assert scene.used(3600) == ["account-freed"]
+    assert scene.records.held == {"physics": "-1"}
+    # From now on it is somebody's own hand.
+    scene.records.held["physics"] = "0"
+    assert scene.used(3600) == []
+    assert scene.records.held == {"physics": "0"}

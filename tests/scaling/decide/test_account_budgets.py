@@ -49,6 +49,9 @@ def seen(known: AccountUsage | None, *accounts: str, usd: float = 2, **changes: 
     return replace(cluster_state(of=told, jobs=jobs), usage=known, **changes)
 
 
+SPEC = seen(None).spec
+
+
 def launched(decision: Decision) -> int:
     return sum(len(action.nodes) for action in decision.actions if isinstance(action, Launch))
 
@@ -133,7 +136,7 @@ def test_what_is_spent_stays_so_whatever_prices_do_and_each_warning_is_told_once
         found = account_budgets(seen(had), had, at_price(usd), known)
         assert found["physics"].percent >= percent
         assert found["physics"].percent >= int(100 * hours * usd / 10) - 1
-        known, news = warnings(found, known)
+        known, news = warnings(SPEC, found, known)
         percent = found["physics"].percent
         told += [known[account].percent for account in news if account == "physics"]
         if percent >= 80:
@@ -155,15 +158,17 @@ def test_a_new_month_is_told_of_anew() -> None:
     told = {"physics": BudgetUse("2026-11", 95)}
     at = datetime(2026, 12, 21, tzinfo=UTC)
     used = AccountBudget(97, 100, 0, None, at, at + timedelta(days=30))
-    assert warnings({"physics": used}, told)[1] == ("physics",)
-    assert warnings({"physics": replace(used, as_of=AT)}, told)[1] == ()
+    assert warnings(SPEC, {"physics": used}, told)[1] == ("physics",)
+    assert warnings(SPEC, {"physics": replace(used, as_of=AT)}, told)[1] == ()
 
 
 def test_of_a_budget_that_was_raised_each_part_is_told_again() -> None:
     at = datetime(2026, 11, 21, tzinfo=UTC)
     used = AccountBudget(97, 100, 0, None, at, at + timedelta(days=30))
-    known, _ = warnings({"physics": replace(used, usd_per_month=1000)}, {"physics": BudgetUse("2026-11", 95)})
-    assert warnings({"physics": used}, known)[1] == ("physics",)
+    known, _ = warnings(
+        SPEC, {"physics": replace(used, usd_per_month=1000)}, {"physics": BudgetUse("2026-11", 95)}
+    )
+    assert warnings(SPEC, {"physics": used}, known)[1] == ("physics",)
 
 
 def test_machine_time_is_counted_by_month_and_place() -> None:
@@ -181,3 +186,13 @@ def test_machine_time_is_counted_by_month_and_place() -> None:
     }
     assert spent.machines["2026-12"] == {"": MachineTime(3 * HOUR, 0), "cpu": MachineTime(HOUR, 2)}
     assert spent.usd == pytest.approx(2)
+
+
+def test_who_was_held_and_has_no_budget_any_more_is_remembered_while_there_is_a_slurmdbd() -> None:
+    held = decide(seen(usage(biology=5)), Memory()).memory
+    assert held.budgets["biology"].percent == 100
+    accounts = [{"name": "physics", "budget": {"node_hours_per_month": 10}}, {"name": "biology"}]
+    without = spec(fleet(), controller={"accounting": {}}, accounts=accounts)
+    after = decide(replace(seen(usage()), spec=without), held).memory
+    assert {name: use.percent for name, use in after.budgets.items()} == {"physics": 0, "biology": 100}
+    assert decide(replace(seen(None), spec=spec(fleet())), held).memory.budgets == {}

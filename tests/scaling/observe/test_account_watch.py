@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+
+import pytest
 
 from tests.scaling.decide.cluster_states import fleet, spec
 from tidepool.clients.slurm import DatabaseDown
 from tidepool.clients.slurm.limits import Limited, Use
 from tidepool.clients.slurm.usage import JobTime
-from tidepool.scaling.observe.account_watch import AccountWatch
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.memory import BudgetUse, Memory
+from tidepool.scaling.observe import account_watch
+from tidepool.scaling.observe.account_watch import AccountWatch, Held
 from tidepool.scaling.observe.kubernetes_watch import AtOnce
 from tidepool.scaling.usage import AccountUsage
 
@@ -49,6 +55,7 @@ class Records:
 class Scene:
     def __init__(self, **limits: str) -> None:
         self.now_s = 0.0
+        self.memory = Memory()
         self.records = Records()
         accounts = [{"name": "physics", "limits": limits, **BUDGET}, {"name": "biology"}]
         self.spec = spec(fleet(), controller={"accounting": {}}, accounts=accounts)
@@ -56,7 +63,14 @@ class Scene:
 
     def look(self, known: AccountUsage | None = None) -> AccountUsage | None:
         at = AT + timedelta(seconds=self.now_s)
-        return self.watch.latest({}, self.spec, at, known, is_active=True)
+        return self.watch.latest({}, self.spec, at, replace(self.memory, usage=known), is_active=True)
+
+    def hold(self, spent: Collection[str], former: Collection[str] = ()) -> Held:
+        return self.watch.hold(self.spec, spent, former)
+
+    def without_budgets(self) -> ClusterSpec:
+        """The spec where somebody took the budget out."""
+        return spec(fleet(), controller={"accounting": {}}, accounts=[{"name": "physics"}])
 
 
 def test_it_is_asked_now_and_then_and_not_at_all_where_nobody_has_a_budget() -> None:
@@ -96,16 +110,16 @@ def test_it_goes_on_from_what_the_last_daemon_knew() -> None:
 
 def test_a_spent_account_is_held_and_let_go_whatever_was_there() -> None:
     scene = Scene()
-    assert scene.watch.hold(scene.spec, {"physics"}) == ((), ())  # nothing was looked at yet
+    assert scene.hold({"physics"}) == Held()  # nothing was looked at yet
     scene.look()
-    assert scene.watch.hold(scene.spec, {"physics"}) == (("physics",), ())
-    assert scene.watch.hold(scene.spec, {"physics"}) == ((), ())
+    assert scene.hold({"physics"}) == Held(("physics",))
+    assert scene.hold({"physics"}) == Held()
     assert scene.records.held == {"physics": "0"}
     # A daemon that was killed remembers nothing: the next one sees it, and somebody's own hold is left alone.
     after = Scene()
     after.records.held = {"physics": "0", "biology": "0"}
     after.look()
-    assert after.watch.hold(after.spec, ()) == ((), ("physics",))
+    assert after.hold(()) == Held((), ("physics",))
     assert after.records.held == {"physics": "-1", "biology": "0"}
 
 
@@ -113,7 +127,7 @@ def test_who_is_let_go_has_the_limit_of_the_spec() -> None:
     scene = Scene(GrpJobs="7")
     scene.records.held = {"physics": "0"}
     scene.look()
-    scene.watch.hold(scene.spec, ())
+    scene.hold(())
     assert scene.records.held == {"physics": "7"}
 
 
@@ -121,9 +135,40 @@ def test_who_could_not_be_held_is_held_a_while_later() -> None:
     scene = Scene()
     scene.look()
     scene.records.is_down = True
-    assert scene.watch.hold(scene.spec, {"physics"}) == ((), ())
+    assert scene.hold({"physics"}) == Held()
     assert "cannot be held" in scene.watch.failure
     scene.records.is_down = False
-    assert scene.watch.hold(scene.spec, {"physics"}) == ((), ())
+    assert scene.hold({"physics"}) == Held()
     scene.now_s += 10
-    assert scene.watch.hold(scene.spec, {"physics"}) == (("physics",), ())
+    assert scene.hold({"physics"}) == Held(("physics",))
+
+
+def test_who_has_no_budget_any_more_is_let_go_and_who_never_had_one_is_left() -> None:
+    scene = Scene()
+    scene.spec = scene.without_budgets()
+    scene.records.held = {"physics": "0", "biology": "0"}
+    assert scene.look() is None
+    scene.memory = Memory(
+        budgets={"physics": BudgetUse("2026-11", 100), "chemistry": BudgetUse("2026-11", 100)}
+    )
+    scene.look()
+    former = ("physics", "chemistry")
+    scene.records.is_down = True
+    assert scene.hold((), former) == Held()
+    scene.now_s += 10
+    scene.records.is_down = False
+    # There is no account of that name any more.
+    assert scene.hold((), former) == Held((), ("physics",), former)
+    assert scene.records.held == {"physics": "-1", "biology": "0"}
+    assert scene.hold((), former) == Held((), (), former)
+
+
+def test_what_is_known_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, waited = Scene().look(), []
+    monkeypatch.setattr(account_watch, "wait", lambda looks, seconds: waited.append(seconds))
+    for before in (known, None):
+        scene = Scene()
+        # It has begun, and is not done.
+        monkeypatch.setattr(AtOnce, "submit", lambda *_: Future())
+        assert scene.look(before) is None
+        assert len(waited) == (before is None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.decide.account_budgets import warning_words
@@ -23,12 +23,20 @@ def warn(say: Callable[..., None], budgets: Mapping[str, AccountBudget], account
 
 
 def hold(
-    say: Callable[..., None], observer: Observer, spec: ClusterSpec, budgets: Mapping[str, AccountBudget]
-) -> None:
-    """Have Slurm begin no job of accounts whose budget is spent, and those of the others again."""
+    say: Callable[..., None],
+    observer: Observer,
+    spec: ClusterSpec,
+    budgets: Mapping[str, AccountBudget],
+    former: Collection[str],
+) -> Collection[str]:
+    """Have Slurm begin no job of accounts whose budget is spent, and those of the others again.
+
+    Returns those of ``former``, which had a budget, that Slurm does not hold any more.
+    """
     spent = {account for account, budget in budgets.items() if budget.is_spent}
-    held, freed = observer.hold_accounts(spec, spent)
+    held, freed, let_go = observer.hold_accounts(spec, spent, former)
     for account in held:
         say("account-held", account=account, text=f"Slurm begins no job of the account {account} any more")
     for account in freed:
         say("account-freed", account=account, text=f"Slurm begins jobs of the account {account} again")
+    return let_go

@@ -12,13 +12,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Literal
 
+from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.act.act import Hands, adopted, is_for_the_stack, nodes_of
 from tidepool.scaling.cluster_state import ClusterState, is_at_work
 from tidepool.scaling.daemon import budgets
 from tidepool.scaling.daemon.audit import Audit
 from tidepool.scaling.daemon.operations import Dependencies, Operations, State
-from tidepool.scaling.decide.account_budgets import warnings
+from tidepool.scaling.decide.account_budgets import once_held, warnings
 from tidepool.scaling.decision import Decision, Launch, Remove
 from tidepool.scaling.memory import BudgetUse, outlasting
 from tidepool.scaling.observe.observation import Observation
@@ -249,7 +250,7 @@ class Loop:
         self._operations.collect(state)
         paused = dependencies.journal.paused()
         observation = dependencies.observer.look(
-            is_active=self._is_active, reads_stack=state.running is None, usage=state.memory.usage
+            is_active=self._is_active, reads_stack=state.running is None, memory=state.memory
         )
         self._is_down = False
         self._adopt(state, observation)
@@ -380,16 +381,21 @@ class Loop:
         self, state: State, cluster: ClusterState, decision: Decision, before: Mapping[str, BudgetUse]
     ) -> None:
         """Tell once what is used of budgets, and have Slurm begin no job of accounts whose budget is spent."""
-        if not decision.budgets:
+        former = once_held(cluster.spec, before)
+        if not (decision.budgets or former):
             return
         state.memory = replace(state.memory, budgets=decision.memory.budgets)
-        _, news = warnings(decision.budgets, before)
+        _, news = warnings(cluster.spec, decision.budgets, before)
         if news:
             # First: who is killed in between has told it rather once than twice.
             self._write_kept(state, at_once=True)
             budgets.warn(self._dependencies.say, decision.budgets, news)
         if self._may_act():
-            budgets.hold(self._dependencies.say, self._dependencies.observer, cluster.spec, decision.budgets)
+            let_go = budgets.hold(
+                self._dependencies.say, self._dependencies.observer, cluster.spec, decision.budgets, former
+            )
+            left = {name: use for name, use in state.memory.budgets.items() if name not in let_go}
+            state.memory = replace(state.memory, budgets=FrozenDict(left))
 
     def _take(self, state: State, cluster: ClusterState, decision: Decision) -> None:
         assert self._lease is not None

@@ -119,14 +119,24 @@ def spent_words(account: str, budget: AccountBudget) -> str:
     )
 
 
+def once_held(spec: ClusterSpec, uses: Mapping[str, BudgetUse]) -> frozenset[str]:
+    """Return the accounts that Slurm may hold still for a budget that was spent, and that have none any more."""
+    if spec.controller.accounting is None:
+        return frozenset()
+    have_one = {account.name for account in spec.accounts if account.budget}
+    return frozenset(
+        name for name, use in uses.items() if use.percent >= WARNED_AT[-1] and name not in have_one
+    )
+
+
 def warnings(
-    budgets: Mapping[str, AccountBudget], before: Mapping[str, BudgetUse]
+    spec: ClusterSpec, budgets: Mapping[str, AccountBudget], before: Mapping[str, BudgetUse]
 ) -> tuple[Mapping[str, BudgetUse], tuple[str, ...]]:
     """Return what is to be remembered of budgets, and which accounts are to be told of now.
 
     Of each month and account each of `WARNED_AT` is told once. Where a budget is raised, what is below again may come again.
     """
-    now = dict(_uses(budgets))
+    now = {name: before[name] for name in once_held(spec, before)} | dict(_uses(budgets))
     told = {(account, use.month): use.percent for account, use in before.items()}
     news = tuple(account for account, use in now.items() if use.percent > told.get((account, use.month), 0))
     return FrozenDict(now), news

@@ -88,7 +88,7 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
         has_room_since=growth.has_room_since,
         spent=cost.spent,
         usage=usage,
-        budgets=warnings(budgets, memory.budgets)[0],
+        budgets=warnings(state.spec, budgets, memory.budgets)[0],
         pools=settled.memory,
     )
 

@@ -1,7 +1,7 @@
 """Asks slurmdbd beside the daemon's turns what accounts have used, and has Slurm hold those whose budget is spent.
 
 A month of 100,000 jobs is 20 s of sacct, the last hours 0.2 s: the month is asked for once a day (`counted`). What is held is
-what slurmctld says, and is made what it should be whenever that differs; so nothing has to be remembered of it.
+what slurmctld says, and is made what it should be whenever that differs. Of accounts without a budget any more that is remembered.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from tidepool.clients.slurm.contract import SlurmError
 from tidepool.clients.slurm.limits import Limited
@@ -20,6 +20,8 @@ from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slurm_conf import fleets_and_pools
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.decide.account_budgets import once_held
+from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe.source import PollInterval
 from tidepool.scaling.usage import AccountUsage, counted
 
@@ -51,6 +53,14 @@ class _Look:
     held: Mapping[str, bool]
 
 
+class Held(NamedTuple):
+    """Accounts that are held from now on, and that are no longer; and those without a budget any more that are not held."""
+
+    held: tuple[str, ...] = ()
+    freed: tuple[str, ...] = ()
+    let_go: tuple[str, ...] = ()
+
+
 class AccountWatch:
     """The newest look at what accounts have used. ``wake`` is called by whatever thread has ended one."""
 
@@ -80,12 +90,14 @@ class AccountWatch:
         controller: Mapping[str, Any],
         spec: ClusterSpec,
         at: datetime,
-        known: AccountUsage | None,
+        memory: Memory,
         *,
         is_active: bool,
     ) -> AccountUsage | None:
-        """Return what was counted last; None: nothing yet. Another count begins where one is due, from what is ``known``."""
-        if not any(account.budget for account in spec.accounts):
+        """Return what was counted last; None: nothing yet. Another count begins where one is due, from what ``memory`` has."""
+        if not any(account.budget for account in spec.accounts) and not once_held(spec, memory.budgets):
+            self.close()
+            self.failure = ""
             return None
         if (where := (controller, spec.name)) != self._where:
             self.close()
@@ -94,23 +106,25 @@ class AccountWatch:
         self._collect()
         if self._look is None and self._monotonic_s() >= self._due_s(is_active):
             self._began_s = self._monotonic_s()
-            before = self._seen.usage if self._seen else known
+            before = self._seen.usage if self._seen else memory.usage
             shapes = {each.name: each.shape for each in fleets_and_pools(spec)}
             self._look = self._beside.submit(self._looked, before, at, shapes)
-            if self._seen is None and not self.failure:
+            if before is None and not self.failure:
                 wait([self._look], _FIRST_S)
             self._look.add_done_callback(lambda _: self._wake())
             self._collect()
         return self._seen.usage if self._seen else None
 
-    def hold(self, spec: ClusterSpec, spent: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def hold(self, spec: ClusterSpec, spent: Collection[str], former: Collection[str] = ()) -> Held:
         """Have Slurm begin no job of the accounts that are ``spent``, and of the others with a budget as the spec says.
 
-        Returns which are held from now on, and which no longer. Nothing is done before they were looked at.
+        Of ``former``, which had a budget, as well. Nothing is done before they were looked at.
         """
         if self._seen is None or self._records is None or self._monotonic_s() < self._hold_after_s:
-            return (), ()
-        own = {each.name: each.limits.get(HOLDING_LIMIT) for each in spec.accounts if each.budget}
+            return Held()
+        limits = {each.name: each.limits.get(HOLDING_LIMIT) for each in spec.accounts}
+        own = {each.name: limits[each.name] for each in spec.accounts if each.budget}
+        own |= {name: limits.get(name) for name in former}
         there = self._seen.held
         held = tuple(name for name in own if name in spent and there.get(name) is False)
         freed = tuple(
@@ -126,13 +140,13 @@ class AccountWatch:
         except (SlurmError, OSError) as error:
             self.failure = f"accounts cannot be held or let go: {error}"
             self._hold_after_s = self._monotonic_s() + _AGAIN_S
-            return (), ()
+            return Held()
         if held or freed:
             now = {**there, **dict.fromkeys(held, True), **dict.fromkeys(freed, False)}
             self._seen = _Look(self._seen.usage, now)
             # A look that began before would say otherwise.
             self._look = None
-        return held, freed
+        return Held(held, freed, tuple(name for name in former if name in freed or not there.get(name)))
 
     def close(self) -> None:
         records, self._records, self._where = self._records, None, None

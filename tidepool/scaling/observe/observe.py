@@ -24,7 +24,8 @@ from tidepool.conversion.record import Conversion, newest
 from tidepool.infrastructures import Infrastructure, Machine
 from tidepool.infrastructures.several import Listing, listing
 from tidepool.scaling.cluster_state import ClusterState, PoolsState
-from tidepool.scaling.observe.account_watch import AccountWatch
+from tidepool.scaling.memory import Memory
+from tidepool.scaling.observe.account_watch import AccountWatch, Held
 from tidepool.scaling.observe.kubernetes_watch import KubernetesWatch
 from tidepool.scaling.observe.observation import Observation, PoolsRecheck, Recheck
 from tidepool.scaling.observe.policies_file import PoliciesFile
@@ -47,6 +48,9 @@ _CONVERSIONS_OF: Final = timedelta(hours=1)
 _MOST_CONVERSIONS: Final = 10_000
 #: What the cluster's own machines are called that have a number.
 _OWN: Final = frozenset({"login"})
+
+
+_NO_MEMORY: Final = Memory()
 
 
 class Unseen(Exception):
@@ -133,13 +137,11 @@ class Observer:
         """Return how long the look at the queue took, which every look has."""
         return self._sources.jobs.cost_s
 
-    def look(
-        self, *, is_active: bool, reads_stack: bool = True, usage: AccountUsage | None = None
-    ) -> Observation:
+    def look(self, *, is_active: bool, reads_stack: bool = True, memory: Memory = _NO_MEMORY) -> Observation:
         """One look. ``is_active`` says that something is going on, so that more is looked at, and more often.
 
-        Without ``reads_stack`` the stack is as it was: while it changes, its state says little. ``usage`` is what is known
-        of what accounts have used.
+        Without ``reads_stack`` the stack is as it was: while it changes, its state says little. ``memory`` says what is
+        known of budgets of accounts.
 
         Raises:
             Unseen: Slurm does not answer, or what it says is not believed yet; or there is no cluster.
@@ -159,7 +161,7 @@ class Observer:
         spec = self._policies.in_force(told.spec) if self._policies else told.spec
         self._complain("policies", self._policies.mistake if self._policies else "")
         pools = self._look_at_pools(told, is_active)
-        used = self._look_at_accounts(told, spec, usage, is_active)
+        used = self._look_at_accounts(told, spec, memory, is_active)
         return Observation(
             told,
             ClusterState(
@@ -386,19 +388,17 @@ class Observer:
         )
 
     def _look_at_accounts(
-        self, told: StackOutputs, spec: ClusterSpec, known: AccountUsage | None, is_active: bool
+        self, told: StackOutputs, spec: ClusterSpec, memory: Memory, is_active: bool
     ) -> AccountUsage | None:
         if self._accounts is None:
             return None
-        used = self._accounts.latest(told.controller, spec, self._now(), known, is_active=is_active)
+        used = self._accounts.latest(told.controller, spec, self._now(), memory, is_active=is_active)
         self._complain("accounts", self._accounts.failure)
         return used
 
-    def hold_accounts(
-        self, spec: ClusterSpec, spent: Collection[str]
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Have Slurm begin no job of these accounts, as `AccountWatch.hold`."""
-        return self._accounts.hold(spec, spent) if self._accounts is not None else ((), ())
+    def hold_accounts(self, spec: ClusterSpec, spent: Collection[str], former: Collection[str]) -> Held:
+        """Have Slurm begin no job of accounts that are ``spent``, as `AccountWatch.hold`."""
+        return self._accounts.hold(spec, spent, former) if self._accounts is not None else Held()
 
     def _ended_and_under_way(self, told: StackOutputs) -> tuple[tuple[Conversion, ...] | None, str]:
         stays_s = max(pool.minimum_stay_s for pool in told.spec.pools)
