@@ -6,7 +6,7 @@ It is kept in the journal as JSON, so that a daemon that was killed goes on from
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
@@ -87,6 +87,8 @@ class Spent:
     #: By month, and by `at_location`, empty for the cluster's own machines: since ``since``, of two years at most.
     machines: Mapping[str, Mapping[str, MachineTime]] = field(default_factory=lambda: _NOTHING)
     since: datetime | None = None
+    #: The cluster was down when it was looked at last: from ``until`` to the next look there is no machine that costs.
+    is_down: bool = False
 
 
 class BudgetUse(NamedTuple):
@@ -168,4 +170,5 @@ class Memory:
 
 def outlasting(memory: Memory) -> Memory:
     """Return what of ``memory`` is true of a cluster that was taken down: what it cost, and what of budgets is used."""
-    return Memory(spent=memory.spent, usage=memory.usage, budgets=memory.budgets)
+    spent = replace(memory.spent, is_down=True) if memory.spent else None
+    return Memory(spent=spent, usage=memory.usage, budgets=memory.budgets)

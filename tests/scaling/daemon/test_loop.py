@@ -267,9 +267,17 @@ def test_a_cluster_that_was_taken_down_is_waited_for_and_begins_anew(scene: Scen
     assert daemon.last is not None
     assert daemon.last.role == "waits"
     assert scene.cluster.journal.kept().desired == {}
+    scene.cluster.run(86_400)
+    counted = scene.cluster.journal.kept().memory.spent
     stack.read = read  # type: ignore[method-assign]
     again = scene.submit()
     scene.until(lambda: scene.state(again) is JobState.COMPLETED)
+    # What was not there meanwhile is not counted: the controller and the login machine.
+    spent = scene.cluster.journal.kept().memory.spent
+    assert counted is not None
+    assert spent is not None
+    own = [each.machines[f"{spent.until:%Y-%m}"][""].seconds for each in (counted, spent)]
+    assert own[1] - own[0] < 3600
 
 
 # What cannot be seen, or written

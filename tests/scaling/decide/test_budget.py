@@ -21,11 +21,12 @@ from tidepool.scaling.decide.budget import (
     node_usd,
     own_usd_per_hour,
     spent,
+    with_machines,
 )
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.limits import Limits, limits
 from tidepool.scaling.decide.reconcile import reconcile
-from tidepool.scaling.memory import Memory, Spent
+from tidepool.scaling.memory import MachineTime, Memory, Spent, outlasting
 
 #: From AT until the end of November.
 LEFT_H = 9.5 * 24
@@ -58,6 +59,18 @@ def test_what_was_spent_adds_up_and_begins_anew_with_the_month() -> None:
     assert spent(Spent("2026-11", 10, AT - seconds(1800)), AT, 3) == Spent("2026-11", 11.5, AT)
     new = datetime(2026, 12, 1, 0, 30, tzinfo=UTC)
     assert spent(Spent("2026-11", 10, new - seconds(3600)), new, 3) == Spent("2026-12", 1.5, new)
+
+
+def test_while_the_cluster_was_down_no_machine_cost_anything() -> None:
+    had = {"2026-11": {"cpu": MachineTime(3600, 3)}}
+    before = outlasting(Memory(spent=Spent("2026-11", 10, AT, had, since=AT - seconds(3600)))).spent
+    assert before is not None
+    # In the same month, and in another.
+    for later, usd in ((AT + timedelta(days=2), 10), (datetime(2026, 12, 2, tzinfo=UTC), 0)):
+        back = with_machines(spent(before, later, 3), before, {"cpu": (1, 3)})
+        assert back == Spent(f"{later:%Y-%m}", usd, later, had, since=AT - seconds(3600))
+        hour = with_machines(spent(back, later + seconds(3600), 3), back, {"cpu": (1, 3)})
+        assert hour.usd == usd + 3
 
 
 def test_a_clock_that_goes_back_spends_nothing_twice() -> None:

@@ -85,7 +85,7 @@ def spent(before: Spent | None, at: datetime, usd_per_hour: float) -> Spent:
         return Spent(month, 0, at)
     if before.until >= at:
         return before  # the clock went back: what is counted stays counted
-    begin = max(before.until, month_begin(at))
+    begin = at if before.is_down else max(before.until, month_begin(at))
     usd = before.usd if before.month == month else 0.0
     return Spent(month, usd + usd_per_hour * ((at - begin) / _HOUR), at)
 
@@ -95,7 +95,7 @@ def with_machines(now: Spent, before: Spent | None, rates: Mapping[str, tuple[in
     if before is None:
         return replace(now, since=now.until)
     found = {month: dict(times) for month, times in before.machines.items()}
-    begin = before.until
+    begin = now.until if before.is_down else before.until
     while begin < now.until:
         end = min(month_end(begin), now.until)
         times = found.setdefault(f"{begin:%Y-%m}", {})
