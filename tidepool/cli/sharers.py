@@ -20,17 +20,25 @@ def look_at_sharers(
 
     Raises:
         Failure: there are some.
+        SlurmError: it cannot be asked whether there are.
     """
     known = outputs.get("accounting")
     if known is None:
         return
+    from tidepool.clients.slurm import SlurmError
     from tidepool.clients.slurm.sharers import sharers_up
     from tidepool.infrastructures.connection import transport
 
     own = spec.controller.own_accounting if spec is not None else None
     stay = {each.cluster: str(each.network) for each in own.shared_with} if own is not None else {}
     gone = {name: network for name, network in known["sharedWith"].items() if stay.get(name) != network}
-    using = sharers_up(transport(known["server"], stack.data), gone)
+    try:
+        using = sharers_up(transport(known["server"], stack.data), gone)
+    except SlurmError as error:
+        if not force:
+            raise
+        show.warn(f"{error.what} ({error.where})")
+        return
     told = f"the slurmdbd of stack {stack.name} is used by {', '.join(using)}"
     if using and not force:
         raise Failure(f"{told}, and would be theirs no more", remedy="take them down first")

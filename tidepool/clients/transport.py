@@ -28,6 +28,10 @@ class Unreachable(ClientError):
     """
 
 
+class NotRunning(Unreachable):
+    """The machine is gone, or does not run: not merely out of reach."""
+
+
 class TimedOut(ClientError):
     """No answer in time. What was asked for may have been done, or may still be."""
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.clients.slurm import Completed, SlurmError, Transport, Unreachable
+from tidepool.clients.slurm import Completed, SlurmError, Transport
 from tidepool.clients.slurm import TimedOut as SlurmTimedOut
+from tidepool.clients.transport import NotRunning
 from tidepool.cluster.hostlist import expand
 from tidepool.infrastructures.local import kernel
 
@@ -127,7 +128,7 @@ class InMachine:
                 self.data, self.stack, self.machine, argv, timeout_s=timeout_s, stdin=stdin
             )
         except kernel.NoSuchMachine as error:
-            raise Unreachable(str(error), where=self.where, remedy="`tidepool up` boots it again") from error
+            raise NotRunning(str(error), where=self.where, remedy="`tidepool up` boots it again") from error
         except kernel.TimedOut as error:
             raise SlurmTimedOut(
                 str(error), where=self.where, remedy="see its boot log: `tidepool logs`"

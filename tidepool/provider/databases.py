@@ -58,7 +58,11 @@ class DatabaseServerKind(Kind[DatabaseServerModel]):
     def _refuse_without(self, state: DatabaseServerModel, stay: Mapping[str, str]) -> None:
         """Refuse to leave those out that use it, and are up."""
         gone = {name: network for name, network in state.shared_with.items() if stay.get(name) != network}
-        if using := sharers_up(transport(state.server, self._home.data), gone):
+        try:
+            using = sharers_up(transport(state.server, self._home.data), gone)
+        except SlurmError as error:
+            raise Refusal(str(error)) from error
+        if using:
             raise Refusal(
                 f"the slurmdbd of {state.cluster} is used by {', '.join(using)}, and would be theirs no more: take them down first"
             )
