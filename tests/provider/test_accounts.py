@@ -253,7 +253,7 @@ def test_a_quality_of_service_is_made_shown_as_it_is_mended_and_deleted(
     answer = calls.create(calls.checked({"controller": CONTROLLER, **wanted}))
     id, state = str(answer.resource_id), plainly(answer.properties)
     assert drift(calls, id, state) == {}
-    there.set_quality(Quality(name, flags=("NoDecay",), limits={"GraceTime": "30"}), {"Priority": "10"})
+    there.set_quality(Quality(name, flags=("NoDecay",), limits={"GraceTime": "30"}), there.qualities()[name])
     changed = drift(calls, id, state)
     assert changed == {
         "preempts": [],

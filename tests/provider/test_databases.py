@@ -14,7 +14,7 @@ from tests.clients.slurm.real import RealSlurm, eventually, free_port
 from tests.provider.calls import Calls, plainly
 from tidepool.clients.here import Here
 from tidepool.clients.slurm import sharers
-from tidepool.clients.slurm.accounting import Accounting
+from tidepool.clients.slurm.accounting import Accounting, Quality
 from tidepool.provider import accounts, databases
 from tidepool.resources.kind import Refusal
 
@@ -81,7 +81,7 @@ def test_accounts_of_one_name_are_each_their_own(data: Path, clusters: Mapping[s
     assert "teaching|of contract" in described
 
 
-def test_a_quality_of_service_is_one_clusters(data: Path) -> None:
+def test_a_quality_of_service_is_one_clusters(data: Path, clusters: Mapping[str, RealSlurm]) -> None:
     calls = Calls(data, "tidepool:slurm:Qos")
     made, state = created(
         calls, {"controller": CONTROLLERS[OWN], "qos": "urgent", "limits": {"Priority": "9"}}
@@ -94,7 +94,11 @@ def test_a_quality_of_service_is_one_clusters(data: Path) -> None:
     }
     with pytest.raises(Refusal, match="urgent is another cluster's"):
         calls.create(calls.checked(theirs))
+    # An `up` that was killed in between has made no more of it than this.
+    half = Accounting(Here(clusters[OTHER].environment), OTHER)
+    half.add_quality(Quality("nightly").of_cluster(OTHER))
     id, other = created(calls, {**theirs, "qos": "nightly"})
+    assert half.qualities()["nightly"].limits == {"Priority": "1"}
     # Whose stack comes up again finds what it has made, and nobody else's.
     created(calls, other)
     with pytest.raises(Refusal, match="nightly is another cluster's"):

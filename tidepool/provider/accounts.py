@@ -379,10 +379,7 @@ class QosKind(Kind[QosModel]):
         yield from connection_mistakes({"controller": wanted.controller}, self._home.data)
 
     def create(self, wanted: QosModel, task: Task) -> Made:
-        there = self._database(wanted).accounting.qualities().get(wanted.qos)
-        if there is not None and there.owner != wanted.cluster:
-            raise Refusal(foreign_quality(wanted.qos))
-        self._set(wanted)
+        self._set(wanted, is_new=True)
         return Made(wanted.qos)
 
     def update(self, id: str, old: QosModel, wanted: QosModel, task: Task) -> Mapping[str, Plain]:
@@ -412,10 +409,8 @@ class QosKind(Kind[QosModel]):
         except Refused as error:
             raise Refusal(f"the quality of service {state.qos} cannot go: {error.words}") from error
 
-    def _set(self, wanted: QosModel) -> None:
+    def _set(self, wanted: QosModel, *, is_new: bool = False) -> None:
         database = self._database(wanted)
-        there = database.accounting.qualities().get(wanted.qos, Quality(wanted.qos))
-        gone = {key: value for key, value in there.limits.items() if key not in wanted.limits}
         quality = Quality(
             wanted.qos,
             wanted.description,
@@ -423,10 +418,13 @@ class QosKind(Kind[QosModel]):
             wanted.preempt_mode,
             tuple(wanted.flags),
             wanted.limits,
-        )
+        ).of_cluster(wanted.cluster)
         try:
             with database.writing:
-                database.accounting.set_quality(quality.of_cluster(wanted.cluster), gone)
+                there = database.accounting.add_quality(quality)
+                if is_new and there.owner != wanted.cluster:
+                    raise Refusal(foreign_quality(wanted.qos))
+                database.accounting.set_quality(quality, there)
         except Refused as error:
             raise Refusal(
                 f"slurmdbd does not take the quality of service {wanted.qos}: {error.words}"

@@ -68,7 +68,7 @@ def test_what_differs_is_changed_and_limits_are_taken_away(accounting: Accountin
 
 
 def test_qualities_of_service_of_an_account_are_taken_away(accounting: Accounting, name: str) -> None:
-    accounting.set_quality(Quality(name))
+    accounting.add_quality(Quality(name))
     accounting.set_associations([Association(name, qos=(name, "normal"), default_qos=name)])
     there = accounting.associations()[name, ""]
     assert (sorted(there.qos), there.default_qos) == (sorted((name, "normal")), name)
@@ -114,7 +114,7 @@ def test_a_quality_of_service_is_made_changed_and_deleted(accounting: Accounting
     limits = {"GraceTime": "30", "MaxTRESPerUser": "cpu=5,mem=3M", "Priority": "10", "UsageFactor": "0.5"}
     wanted = Quality(name, "for the night", ("normal",), "requeue", ("DenyOnLimit", "NoDecay"), limits)
     for _ in range(2):
-        accounting.set_quality(wanted)
+        accounting.set_quality(wanted, accounting.add_quality(wanted))
         found = accounting.qualities()[name]
         assert set(found.flags) == set(wanted.flags)
         assert (found.description, found.preempts, found.preempt_mode) == (
@@ -123,7 +123,7 @@ def test_a_quality_of_service_is_made_changed_and_deleted(accounting: Accounting
             "requeue",
         )
         assert found.limits == limits
-    accounting.set_quality(Quality(name), limits)
+    accounting.set_quality(Quality(name), accounting.qualities()[name])
     assert accounting.qualities()[name] == Quality(name, name)
     for _ in range(2):
         accounting.delete_quality(name)

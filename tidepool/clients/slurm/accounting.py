@@ -262,9 +262,16 @@ class Accounting:
                 ]
                 self._do(["delete", "user", "where", *where])
 
-    def set_quality(self, wanted: Quality, gone: Mapping[str, str] = FrozenDict()) -> None:
-        """Have a quality of service with these settings; ``gone`` are limits that are to be taken away."""
-        self._do(["add", "qos", f"name={wanted.name}"])
+    def add_quality(self, wanted: Quality) -> Quality:
+        """Have a quality of service of that name, and return it as it is: one that was there, maybe another cluster's, stays so."""
+        # With the description at once: who is killed before the rest is written finds that it is theirs.
+        description = one_line(f"Description={wanted.description or wanted.name}", "Description")
+        self._do(["add", "qos", f"name={wanted.name}", description])
+        return self.qualities().get(wanted.name, wanted)
+
+    def set_quality(self, wanted: Quality, there: Quality) -> None:
+        """Give a quality of service, which is ``there``, these settings and no other limits."""
+        gone = {key: value for key, value in there.limits.items() if key not in wanted.limits}
         settings = {
             "Description": wanted.description or wanted.name,
             "Preempt": ",".join(wanted.preempts),
