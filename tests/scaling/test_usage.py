@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,17 @@ from tidepool.cluster.accounts import Account
 from tidepool.cluster.shape import Shape
 from tidepool.scaling.memory import MachineTime
 from tidepool.scaling.report import Month, Rule, fair_shares, rows, split, summed, total
-from tidepool.scaling.usage import SECOND_US, AccountUsage, Use, clipped, counted, used
+from tidepool.scaling.usage import (
+    SECOND_US,
+    AccountUsage,
+    Use,
+    clipped,
+    counted,
+    goes_on,
+    spans,
+    uncounted,
+    used,
+)
 
 SHAPES = {
     "cpu": Shape(cpus=4, memory_mib=1000),
@@ -98,53 +109,56 @@ def test_jobs_never_have_more_of_a_machine_than_its_time(jobs: list[JobTime]) ->
     assert sum(use.cpu_s for use in found.values()) == sum(job.elapsed_s * job.cpus for job in jobs)
 
 
-@given(times(), st.lists(st.integers(0, 80_000), min_size=1, max_size=6).map(sorted))
+@given(
+    times(), st.lists(st.integers(0, 500_000), min_size=1, max_size=6).map(sorted), st.integers(2700, 86_400)
+)
 @runs()
-def test_counting_on_gives_what_counting_all_gives(jobs: list[JobTime], looks: list[int]) -> None:
+def test_counting_on_in_spans_gives_what_counting_all_gives(
+    jobs: list[JobTime], looks: list[int], span_s: int
+) -> None:
     begin = int(BEGIN.timestamp())
     there = [job._replace(begin=job.begin + begin, end=job.end + begin) for job in jobs]
+    asked: list[int] = []
 
     def ask(first: int, last: int) -> Iterable[JobTime]:
+        asked.append(last - first)
         return clipped(there, first, last)
 
     known: AccountUsage | None = None
     for at_s in looks:
-        known = counted(known, BEGIN + timedelta(seconds=at_s), ask, SHAPES)
+        at = BEGIN + timedelta(seconds=at_s)
+        usage = known if known and goes_on(known, at) else uncounted(at)
+        while usage.until < at:
+            usage = counted(usage, at, ask, SHAPES, timedelta(seconds=span_s))
+        known = usage
     assert known is not None
-    whole = counted(None, BEGIN + timedelta(seconds=looks[-1]), ask, SHAPES)
-    assert known.accounts.keys() == whole.accounts.keys()
-    for account, fleets in whole.accounts.items():
-        for fleet, use in fleets.items():
-            now = known.accounts[account][fleet]
-            assert now[:2] == use[:2]
-            # A microsecond may be lost where a span was cut.
-            assert abs(now.machine_us - use.machine_us) <= 2 * len(jobs) * len(looks)
-
-
-def test_a_whole_month_is_asked_for_once_a_day_and_else_the_last_hours() -> None:
-    asked: list[timedelta] = []
-
-    def ask(first: int, last: int) -> Iterable[JobTime]:
-        asked.append(timedelta(seconds=last - first))
-        return ()
-
-    known: AccountUsage | None = None
-    at = datetime(2026, 11, 20, tzinfo=UTC)
-    while at < datetime(2026, 11, 22, tzinfo=UTC):
-        known = counted(known, at, ask, SHAPES)
-        at += timedelta(minutes=10)
-    whole = [span for span in asked if span >= timedelta(days=19)]
-    assert len(whole) == 2
-    assert all(span <= timedelta(hours=2) for span in asked if span not in whole)
+    # The last hour goes with what is before it.
+    assert max(asked, default=0) <= span_s + 3600
+    found: dict[tuple[str, str], Use] = {}
+    for (account, _, fleet), use in used(clipped(there, begin, begin + looks[-1]), SHAPES).items():
+        found[account, fleet] = found.get((account, fleet), Use()).plus(use)
+    counts = {(account, fleet): use for account, of in known.accounts.items() for fleet, use in of.items()}
+    assert counts.keys() == found.keys()
+    for key, use in found.items():
+        assert counts[key][:2] == use[:2]
+        # A microsecond may be lost where a span was cut.
+        assert abs(counts[key].machine_us - use.machine_us) <= 2 * len(jobs) * (len(asked) + 1)
 
 
 def test_a_new_month_begins_with_nothing() -> None:
-    known = counted(
-        None, BEGIN + timedelta(hours=1), lambda first, last: [had(begin=first, end=last)], SHAPES
-    )
+    at = BEGIN + timedelta(hours=1)
+    known = counted(uncounted(at), at, lambda first, last: [had(begin=first, end=last)], SHAPES)
     assert known.accounts["optics"]["cpu"].node_s == 3600
-    after = counted(known, datetime(2026, 12, 1, 0, 1, tzinfo=UTC), lambda *_: (), SHAPES)
-    assert (after.month, dict(after.accounts)) == ("2026-12", {})
+    december = datetime(2026, 12, 1, 0, 1, tzinfo=UTC)
+    assert not goes_on(known, december)
+    assert uncounted(december).month == "2026-12"
+
+
+def test_a_time_is_split_into_days() -> None:
+    whole = [*spans(BEGIN, BEGIN + timedelta(days=2, hours=3))]
+    assert [until - begin for begin, until in whole] == [timedelta(days=1)] * 2 + [timedelta(hours=3)]
+    assert whole[0][0] == BEGIN
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(whole))
 
 
 # The report

@@ -160,9 +160,9 @@ def _months(stack: Stack, known: _Known, begin: datetime | None, by: By, now: da
     from tidepool.clients.slurm.usage import AccountRecords
     from tidepool.cluster.slurm_conf import fleets_and_pools
     from tidepool.infrastructures.connection import transport
-    from tidepool.scaling.decide.budget import month_begin, month_end
+    from tidepool.scaling.decide.budget import month_end
     from tidepool.scaling.report import Month
-    from tidepool.scaling.usage import clipped, used
+    from tidepool.scaling.usage import clipped, month_begin, spans, used
 
     shapes = {each.name: each.shape for each in fleets_and_pools(known.spec)}
     spent = known.spent
@@ -175,11 +175,15 @@ def _months(stack: Stack, known: _Known, begin: datetime | None, by: By, now: da
             name = f"{first:%Y-%m}"
             if len(begins) > 1:
                 show.tell(f"asking slurmdbd for {name}")
-            times = records.job_times(int(first.timestamp()), int(min(month_end(first), now).timestamp()))
+            times = [
+                time
+                for begun, until in spans(first, min(month_end(first), now))
+                for time in records.job_times(int(begun.timestamp()), int(until.timestamp()))
+            ]
             machines = spent.machines.get(name, {}) if spent else {}
             within = times
             if spent is not None and spent.since is not None:
-                within = tuple(clipped(times, round(spent.since.timestamp()), round(spent.until.timestamp())))
+                within = clipped(times, round(spent.since.timestamp()), round(spent.until.timestamp()))
             yield Month(name, used(times, shapes), used(within, shapes), machines)
 
 

@@ -8,8 +8,8 @@ a machine is never more than the machine's time, and what is left of that was id
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,8 @@ from tidepool.cluster.shape import Shape
 
 #: A machine's second, in the units of `Use.machine_us`.
 SECOND_US: Final = 1_000_000
+#: So much is asked of slurmdbd at a time: of 3,000 jobs a day it takes a second.
+LONGEST_SPAN: Final = timedelta(days=1)
 #: What is older than this is counted once a day only: slurmctld may tell slurmdbd of a job late.
 _SETTLED: Final = timedelta(hours=1)
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
@@ -45,7 +47,8 @@ Key = tuple[str, str, str]
 class AccountUsage:
     """Use of nodes by accounts in ``month`` (``2026-11``) until ``until``, by account and fleet; without those below an account.
 
-    ``settled`` is that part of it which was had until ``settled_until``; ``whole`` when all of the month was counted last.
+    ``settled`` is that part of it which was had until ``settled_until``, which is not asked for again; ``whole`` when it was begun to
+    count all of the month last.
     """
 
     month: str
@@ -135,33 +138,57 @@ def clipped(times: Iterable[JobTime], begin: int, end: int) -> list[JobTime]:
     return found
 
 
+def uncounted(at: datetime) -> AccountUsage:
+    """Return what is known of the month of ``at`` before anything of it was counted."""
+    begin = month_begin(at)
+    return AccountUsage(f"{at:%Y-%m}", begin, settled_until=begin, whole=at)
+
+
+def goes_on(known: AccountUsage | None, at: datetime) -> bool:
+    """Return whether one span on from what is ``known`` gives what was had by ``at``."""
+    return (
+        known is not None
+        and known.month == f"{at:%Y-%m}"
+        and known.settled_until <= at <= known.settled_until + LONGEST_SPAN
+    )
+
+
 def counted(
-    known: AccountUsage | None,
+    known: AccountUsage,
     at: datetime,
     job_times: Callable[[int, int], Iterable[JobTime]],
     shapes: Mapping[str, Shape],
+    span: timedelta = LONGEST_SPAN,
 ) -> AccountUsage:
-    """Return what accounts had of the month by ``at``, from what is ``known`` and ``job_times`` since (from, to).
+    """Return what accounts had a ``span`` on from what is ``known``, or by ``at``: one question for ``job_times`` (from, to).
 
-    A whole month is asked for once a day, and where nothing of it is known; else the last hours.
+    In one span with the last hour is what is before it, as nothing of that hour is settled.
     """
-    month = at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    goes_on = (
-        known is not None
-        and known.month == f"{at:%Y-%m}"
-        and known.whole.date() == at.date()
-        and known.settled_until <= at
-    )
-    settled, since, whole = (
-        (known.settled, known.settled_until, known.whole) if known and goes_on else (_NOTHING, month, at)
-    )
-    times = list(job_times(_seconds(since), _seconds(at)))
-    accounts = _by_account(settled, used(times, shapes))
-    if at - since >= 2 * _SETTLED:
-        until = at - _SETTLED
-        before = clipped(times, _seconds(since), _seconds(until))
-        settled, since = _by_account(settled, used(before, shapes)), _whole_second(until)
-    return AccountUsage(f"{at:%Y-%m}", at, accounts, settled, since, whole)
+    since = known.settled_until
+    until = since + span if since + span <= at - _SETTLED else at
+    times = list(job_times(_seconds(since), _seconds(until)))
+    accounts = _by_account(known.settled, used(times, shapes))
+    if until < at:
+        return replace(known, until=until, accounts=accounts, settled=accounts, settled_until=until)
+    known = replace(known, until=at, accounts=accounts)
+    edge = at.replace(microsecond=0) - _SETTLED
+    if edge - since < _SETTLED:
+        return known
+    before = clipped(times, _seconds(since), _seconds(edge))
+    return replace(known, settled=_by_account(known.settled, used(before, shapes)), settled_until=edge)
+
+
+def spans(begin: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """Split a time into spans of `LONGEST_SPAN` at most."""
+    while begin < end:
+        until = min(begin + LONGEST_SPAN, end)
+        yield begin, until
+        begin = until
+
+
+def month_begin(at: datetime) -> datetime:
+    """When the month of ``at`` began."""
+    return at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
 def _by_account(
@@ -176,7 +203,3 @@ def _by_account(
 
 def _seconds(at: datetime) -> int:
     return int(at.timestamp())
-
-
-def _whole_second(at: datetime) -> datetime:
-    return at.replace(microsecond=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from tests.scaling.observe.test_account_watch import Records
@@ -14,6 +16,7 @@ from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.observe.account_watch import AccountWatch
 from tidepool.scaling.observe.kubernetes_watch import AtOnce
+from tidepool.scaling.usage import clipped
 from tidepool.simulation.cluster import Speeds, sleeping
 
 MAPPING: dict[str, Any] = {
@@ -32,18 +35,26 @@ SPEC = read_spec(MAPPING)
 class Hours(Records):
     """slurmdbd that says how long one node was used this month."""
 
-    seconds = 0
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        super().__init__()
+        self._now = now
+        self._times: list[JobTime] = []
+
+    def used(self, seconds: int) -> None:
+        """From now on so much was used: what is new of it until just now."""
+        end, more = int(self._now().timestamp()), seconds - sum(each.elapsed_s for each in self._times)
+        self._times.append(JobTime("physics", "ada", "cpu-1", end - more, end, more, 2))
 
     def job_times(self, begin: int, end: int) -> tuple[JobTime, ...]:
         self._answer()
         self.asked.append((begin, end))
-        return (JobTime("physics", "ada", "cpu-1", end - self.seconds, end, self.seconds, 2),)
+        return tuple(clipped(self._times, begin, end))
 
 
 class Scene:
     def __init__(self) -> None:
         self.cluster = FaultyCluster(SPEC, speeds=Speeds(boot=2))
-        self.records = Hours()
+        self.records = Hours(lambda: self.cluster.clock.true)
         self.told: list[str] = []
 
     def loop(self) -> Loop:
@@ -60,7 +71,7 @@ class Scene:
     def used(self, seconds: int) -> list[str]:
         """What is told when so much is used, over many turns."""
         self.told.clear()
-        self.records.seconds = seconds
+        self.records.used(seconds)
         for _ in range(10):
             self.cluster.wake()
             self.cluster.run(20)
@@ -105,7 +116,7 @@ def test_what_is_counted_while_a_job_runs_keeps_nobody_awake() -> None:
         while scene.cluster.clock.monotonic_s() < until_s:
             scene.cluster.run(max(loop.turn().again_in_s, 0.1))
             # As much is used with each count.
-            scene.records.seconds = int(scene.cluster.clock.monotonic_s())
+            scene.records.used(int(scene.cluster.clock.monotonic_s()))
         return len(scene.records.asked) - before
 
     asked_within(60)

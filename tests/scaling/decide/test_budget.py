@@ -16,7 +16,6 @@ from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.budget import (
     Books,
     books,
-    month_begin,
     month_end,
     node_usd,
     own_usd_per_hour,
@@ -27,6 +26,7 @@ from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.limits import Limits, limits
 from tidepool.scaling.decide.reconcile import reconcile
 from tidepool.scaling.memory import MachineTime, Memory, Spent, outlasting
+from tidepool.scaling.usage import month_begin
 
 #: From AT until the end of November.
 LEFT_H = 9.5 * 24

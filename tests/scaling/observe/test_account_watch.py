@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.scaling.decide.cluster_states import fleet, spec
-from tidepool.clients.slurm import DatabaseDown
+from tidepool.clients.slurm import DatabaseDown, TimedOut
 from tidepool.clients.slurm.limits import Limited, Use
 from tidepool.clients.slurm.usage import JobTime
 from tidepool.cluster.spec import ClusterSpec
@@ -21,6 +21,7 @@ from tidepool.scaling.observe.kubernetes_watch import AtOnce
 from tidepool.scaling.usage import AccountUsage
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
+DAY_S = 86_400
 BUDGET = {"budget": {"node_hours_per_month": 5}}
 
 
@@ -31,10 +32,15 @@ class Records:
     held: dict[str, str] = field(default_factory=dict)
     asked: list[tuple[int, int]] = field(default_factory=list)
     is_down: bool = False
+    #: Spans in which this moment lies are not to be had where they are longer than this.
+    broken_s: int = 0
+    longest_s: int = 0
 
     def job_times(self, begin: int, end: int) -> tuple[JobTime, ...]:
         self._answer()
         self.asked.append((begin, end))
+        if begin <= self.broken_s < end and end - begin > self.longest_s:
+            raise TimedOut("sacct did not end within 60 s", where="here", remedy="see")
         return (JobTime("physics", "ada", "cpu-1", end - 60, end, 60, 1),)
 
     def limits(self) -> tuple[Limited, ...]:
@@ -78,7 +84,8 @@ def test_it_is_asked_now_and_then_and_not_at_all_where_nobody_has_a_budget() -> 
     for _ in range(100):
         assert scene.look() is not None
         scene.now_s += 0.1
-    assert len(scene.records.asked) == 4
+    # All of the month, a day each time; and then each 3 s.
+    assert len(scene.records.asked) == 20 + 3
     nobody = Scene()
     nobody.spec = spec(fleet())
     assert nobody.look() is None
@@ -106,6 +113,56 @@ def test_it_goes_on_from_what_the_last_daemon_knew() -> None:
     (begin, _) = scene.records.asked[0]
     assert before is not None
     assert begin == int(before.settled_until.timestamp())
+
+
+def test_all_of_a_month_is_asked_for_once_a_day_a_day_each_time_beside_the_last_hours() -> None:
+    scene = Scene()
+    scene.now_s = 600
+    scene.look()
+    scene.records.asked.clear()
+    while scene.now_s < 3 * DAY_S:
+        before, seen = len(scene.records.asked), scene.look()
+        assert seen is not None
+        # No look is late for it.
+        assert seen.until == AT + timedelta(seconds=scene.now_s) or before == len(scene.records.asked)
+        assert len(scene.records.asked) - before <= 2
+        scene.now_s += 600
+    lengths = [end - begin for begin, end in scene.records.asked]
+    assert max(lengths) <= DAY_S + 3600
+    # On the 22nd and on the 23rd, all days before.
+    assert sum(length == DAY_S for length in lengths) == 21 + 22
+
+
+def test_where_a_day_is_not_to_be_had_it_goes_on_from_there_in_shorter_spans_and_what_is_known_is_counted_on() -> (
+    None
+):
+    first = int(AT.timestamp()) - 5 * DAY_S
+    scene = Scene()
+    scene.records.broken_s, scene.records.longest_s = first + 1, DAY_S // 4
+    assert scene.look() is None
+    assert "sacct did not end" in scene.watch.failure
+    pauses = []
+    while scene.watch.failure:
+        before, since = len(scene.records.asked), scene.now_s
+        while before == len(scene.records.asked):
+            scene.now_s += 1
+            scene.look()
+        pauses.append(scene.now_s - since)
+    assert pauses == [10, 20]
+    assert scene.look() is not None
+    # Each day before that one was asked for once.
+    assert [begin for begin, _ in scene.records.asked if begin < first] == [
+        int(AT.timestamp()) - (20 - day) * DAY_S for day in range(15)
+    ]
+
+    # On the next day as well; meanwhile what was used since is known.
+    scene.records.longest_s = 0
+    for quarter in range(1, 30 * 4):
+        scene.now_s = 900.0 * quarter
+        seen = scene.look()
+    assert seen is not None
+    assert seen.until == AT + timedelta(seconds=scene.now_s)
+    assert "sacct did not end" in scene.watch.failure
 
 
 def test_a_spent_account_is_held_and_let_go_whatever_was_there() -> None:

@@ -20,8 +20,8 @@ HOLDING_LIMIT: Final = "GrpJobs"
 
 #: The scaler waits for it, and has a lease to renew.
 _CHANGE_TIMEOUT_S: Final = 10.0
-#: Of a whole month of 100,000 jobs sacct takes 20 s.
-_USAGE_TIMEOUT_S: Final = 300.0
+#: Of a day of 3,000 jobs sacct takes a second; longer spans are asked for one by one.
+_USAGE_TIMEOUT_S: Final = 60.0
 _COLUMNS: Final = ("Account", "User", "NodeList", "AllocTRES", "ElapsedRaw", "Start", "End")
 
 

@@ -16,6 +16,7 @@ from tidepool.scaling.decide.node_status import NodeAction
 from tidepool.scaling.decide.reconcile import Entry, Reconciled
 from tidepool.scaling.decision import Phase
 from tidepool.scaling.memory import MachineTime, Memory, Spent, at_location
+from tidepool.scaling.usage import month_begin
 
 _HOUR = timedelta(hours=1)
 #: So many months of machine time are remembered, for reports.
@@ -112,11 +113,6 @@ def with_machines(now: Spent, before: Spent | None, rates: Mapping[str, tuple[in
         machines=FrozenDict({month: FrozenDict(found[month]) for month in kept}),
         since=before.since or before.until,
     )
-
-
-def month_begin(at: datetime) -> datetime:
-    """When the month of ``at`` began."""
-    return at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
 @lru_cache(maxsize=4)
