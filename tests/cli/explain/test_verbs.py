@@ -166,6 +166,16 @@ def test_why_job_that_has_ended(daemon: Daemon, up: Person) -> None:
     assert "job 39 (newer)" in said.output
     assert "It ended 3 d ago" in said.output
 
+    # After a `down` there is no Slurm to be asked.
+    up.engine.outputs = None
+    said = up.runs("why", "job", "39")
+    assert said.exit_code == 0, said.output
+    assert "Slurm could not be asked for the job: the cluster of stack dev is not up" in said.output
+    assert "It ended 3 d ago" in said.output
+    said = up.runs("why", "job", "4711")
+    assert said.exit_code == errors.NOT_THERE
+    assert "the journal knows no job 4711, and Slurm could not be asked" in said.output
+
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),

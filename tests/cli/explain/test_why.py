@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -135,8 +136,23 @@ def test_a_job_that_was_killed_for_memory_is_told_so_with_the_remedy() -> None:
     assert "it took more memory than the 80 MiB on each node that it asked for" in told
     assert "68 MiB when it was last looked at (MaxRSS)" in told
     assert "sbatch --mem=160M" in told
-    assert document(why)["killed"] == {"askedMib": 80, "peakMib": 68}
-    assert "accounting: {}" in said(job_lines(why_job(record(), ended, None, (), [])))
+    told = document(why)["killed"]
+    assert (told["askedMib"], told["peakMib"]) == (80, 68)
+
+
+def test_what_to_do_about_memory_is_what_the_cluster_can() -> None:
+    def told(asked_mib: int, **more: Any) -> str:
+        of = spec(**more)
+        seen = record()
+        assert seen.look is not None
+        ended = job(41, JobState.OUT_OF_MEMORY, nodelist="cpu-1", min_memory_mib=asked_mib, end_time=ago(20))
+        return said(job_lines(why_job(replace(seen, look=replace(seen.look, spec=of)), ended, None, (), [])))
+
+    most = max(each.shape.memory_mib for each in spec().fleets)
+    assert f"sbatch --mem={most}M" in told(most - 1)
+    assert "no node has more memory" in told(most)
+    assert "`controller: {accounting: {}}` keeps it" in told(80)
+    assert "slurmdbd has none of it" in told(80, controller={"accounting": {}})
 
 
 def test_what_a_job_asks_for() -> None:

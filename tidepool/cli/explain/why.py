@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import click
 
@@ -33,7 +33,7 @@ from tidepool.cli.pools.view import observe_pools
 from tidepool.cli.scaler_ports import read_or_recompute
 from tidepool.cli.show import document
 from tidepool.cli.stack import Stack
-from tidepool.clients.slurm import Job, JobState, NotFound, SlurmError
+from tidepool.clients.slurm import Job, JobState, NotFound, SlurmClient, SlurmError
 from tidepool.clients.slurm.limits import limit_of
 from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.slots import fleet_and_number
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tidepool.conversion.record import Conversion
     from tidepool.scaling.ports import Intent, JobRecord
 
+_T = TypeVar("_T")
 Kind = Literal["job", "node", "fleet", "pod"]
 
 #: A job's id, or a task of an array.
@@ -94,9 +95,10 @@ class _Asker:
         found = find_job(listed, wanted)
         noted = self._noted_job(int(wanted.partition("_")[0]))
         if not found:
-            found = find_job(self._ask_slurm(wanted), wanted)
-        if not found and noted is None:
-            raise self._unknown_job(wanted, listed)
+            asked = self._ask("for the job", lambda slurm: slurm.job(int(wanted.partition("_")[0])))
+            found = find_job(asked or (), wanted)
+            if not found and noted is None:
+                raise self._unknown_job(wanted, listed, asked is not None)
         job = found[0] if found else None
         begun = (
             job.submit_time if job else noted.submitted if noted else None
@@ -182,38 +184,36 @@ class _Asker:
         # The newest: slurmctld may have lost its state, and begun to count anew.
         return known[-1] if known else None
 
-    def _ask_slurm(self, wanted: str) -> tuple[Job, ...]:
-        """Ask Slurm for one job, which the daemon has not seen, or which was too much to be kept."""
-        cluster = require_cluster(self.stack)
+    def _ask(self, what: str, ask: Callable[[SlurmClient], tuple[_T, ...]]) -> tuple[_T, ...] | None:
+        """Ask Slurm; where it cannot be asked, as after a `down`, say so and give None."""
         try:
+            cluster = require_cluster(self.stack)
             with closing(self.stack.open_slurm(cluster.controller)) as slurm:
-                return tuple(slurm.job(int(wanted.partition("_")[0])))
+                return ask(slurm)
         except NotFound:
             return ()
         except SlurmError as error:
-            show.warn(f"Slurm could not be asked: {error.what} ({error.where})")
-            return ()
+            show.warn(f"Slurm could not be asked {what}: {error.what} ({error.where})")
+        except Failure as failure:
+            show.warn(f"Slurm could not be asked {what}: {failure.what}")
+        return None
 
     def _limits(self, job: Job) -> Iterator[str]:
-        cluster = require_cluster(self.stack)
-        try:
-            with closing(self.stack.open_slurm(cluster.controller)) as slurm:
-                yield from limit_words(job, slurm.limits())
-        except SlurmError as error:
-            show.warn(f"Slurm could not be asked for its limits: {error.what} ({error.where})")
+        return limit_words(job, self._ask("for its limits", lambda slurm: slurm.limits()) or ())
 
     def _peak_mib(self, job: Job) -> int | None:
         if self._spec().controller.accounting is None:
             return None
-        cluster = require_cluster(self.stack)
-        try:
-            with closing(self.stack.open_slurm(cluster.controller)) as slurm:
-                return slurm.peak_memory_mib(job.job_id)
-        except SlurmError as error:
-            show.warn(f"Slurm could not be asked what it used: {error.what} ({error.where})")
-            return None
+        found = self._ask("what it used", lambda slurm: (slurm.peak_memory_mib(job.job_id),))
+        return found[0] if found else None
 
-    def _unknown_job(self, wanted: str, listed: Sequence[Job]) -> Failure:
+    def _unknown_job(self, wanted: str, listed: Sequence[Job], is_asked: bool) -> Failure:
+        if not is_asked:
+            return Failure(
+                f"the journal knows no job {wanted}, and Slurm could not be asked",
+                remedy="ask again when Slurm answers: `tidepool status`",
+                code=NOT_THERE,
+            )
         known = (
             f"jobs that have not ended: {ids_text({job.job_id for job in listed}, 10)}"
             if listed

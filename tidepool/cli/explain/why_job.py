@@ -118,7 +118,7 @@ def why_job(
         slurm_reason=job.reason if job and not runs else "",
         limits=tuple(limits),
         budgets=tuple(budgets_over(record.spec, decision, job.account)) if job and not runs else (),
-        killed=killed(job, peak_mib),
+        killed=killed(job, peak_mib, record.spec),
         asks=asks(job) if job else "",
         nodes=job.nodelist if job else "",
         times=_times(job, seen, ours),
