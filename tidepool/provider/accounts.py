@@ -37,8 +37,11 @@ from tidepool.resources.values import Plain
 _FRESH_S: Final = 5.0
 #: Resources that wait for the same ones are written one after the other, some milliseconds apart; each write takes 0.1 s and more.
 _LULL_S: Final = 0.05
-#: Then nothing can be seen, and what cannot be seen is not gone.
+#: A slurmctld that does not answer is not asked for as long, for scontrol takes 9 s to say so.
+_SILENT_S: Final = 60.0
+#: The limit by which the scaler holds an account whose budget is spent.
 _HOLD: Final = {HOLDING_LIMIT: "0"}
+#: Then nothing can be seen, and what cannot be seen is not gone.
 _UNSEEN: Final = (ControllerDown, DatabaseDown, TimedOut, Unreachable)
 
 
@@ -67,6 +70,8 @@ class _Database:
         self._seen: Mapping[Key, Entry] = {}
         self._until_s = 0.0
         self._way = way
+        # Its own: what is there is known meanwhile.
+        self._asking = threading.Lock()
         self._used: Mapping[Key, Limited] = {}
         self._used_until_s = 0.0
 
@@ -80,14 +85,15 @@ class _Database:
 
     def in_use(self) -> Mapping[Key, Limited]:
         """Return what is used of limits, as of a few seconds ago; nothing where Slurm cannot be asked."""
-        with self._reading:
+        with self._asking:
             if time.monotonic() >= self._used_until_s:
+                fresh_s = _FRESH_S
                 try:
                     found = Slurm(self._way).limits()
                 except _UNSEEN:
-                    found = ()
+                    found, fresh_s = (), _SILENT_S
                 self._used = {(each.account, each.user): each for each in found if not each.qos}
-                self._used_until_s = time.monotonic() + _FRESH_S
+                self._used_until_s = time.monotonic() + fresh_s
             return self._used
 
     def _expire(self) -> None:
