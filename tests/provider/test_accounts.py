@@ -147,6 +147,7 @@ def test_the_hold_of_a_spent_budget_is_no_difference_and_stays_until_the_budget_
     id, state = created(slurmdbd.account, account=name, limits={"MaxJobs": "5"}, budget={"usdPerMonth": 5})
     records.set_holding_limit([name], "0")
     assert held_accounts(records.limits())[name]
+    records.set_holding_limit([f"{name}.gone"], "-1")
     assert drift(slurmdbd.account, id, state) == {}
     other = {**state, "shares": 7}
     slurmdbd.account.update(id, state, other)

@@ -12,7 +12,7 @@ import pytest
 from tests.scaling.decide.cluster_states import fleet, spec
 from tidepool.clients.slurm import DatabaseDown, TimedOut
 from tidepool.clients.slurm.limits import Limited, Use
-from tidepool.clients.slurm.usage import JobTime
+from tidepool.clients.slurm.usage import AccountRecords, JobTime
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.memory import BudgetUse, Memory
 from tidepool.scaling.observe import account_watch
@@ -26,7 +26,7 @@ BUDGET = {"budget": {"node_hours_per_month": 5}}
 
 
 @dataclass
-class Records:
+class Records(AccountRecords):
     """slurmdbd with accounts that are held, or have a limit."""
 
     held: dict[str, str] = field(default_factory=dict)

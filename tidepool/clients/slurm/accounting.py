@@ -220,6 +220,11 @@ class Accounting:
         words = [one_line(f"{key}={value}", key) for key, value in settings.items()]
         self._do(["modify", *where, f"cluster={self._cluster}", "set", *words])
 
+    def set_limit(self, accounts: Collection[str], name: str, value: str) -> None:
+        """Set a limit of accounts; ``-1`` takes it away. Those that are not there are left out."""
+        where = [f"name={','.join(sorted(accounts))}", f"cluster={self._cluster}"]
+        self._do(["modify", "account", "where", *where, "set", f"{name}={value}"])
+
     def delete_accounts(self, accounts: Iterable[str]) -> None:
         """Have none of these accounts in this cluster, whose users are gone already; accounts below them go with them.
 

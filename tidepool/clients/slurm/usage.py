@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from tidepool.clients.slurm.accounting import TIMEOUT_S
-from tidepool.clients.slurm.client import ENVIRONMENT
+from tidepool.clients.slurm.accounting import Accounting
+from tidepool.clients.slurm.client import ENVIRONMENT, Slurm
 from tidepool.clients.slurm.commands import judge
 from tidepool.clients.slurm.contract import Malformed
-from tidepool.clients.slurm.limits import Limited, parse_limits
+from tidepool.clients.slurm.limits import Limited
 from tidepool.clients.slurm.quantities import memory_mib, text, tres
 from tidepool.clients.transport import Transport
 
@@ -68,20 +68,12 @@ class AccountRecords:
 
     def limits(self) -> tuple[Limited, ...]:
         """Return the limits that slurmctld holds accounts and users to."""
-        argv = ["scontrol", "--oneliner", "show", "assoc_mgr", "flags=assoc"]
-        completed = self._transport.run([*ENVIRONMENT, *argv], timeout_s=TIMEOUT_S)
-        return parse_limits(judge(argv, completed, self._transport.where))
+        return Slurm(self._transport).limits()
 
     def set_holding_limit(self, accounts: Collection[str], value: str) -> None:
         """Set `HOLDING_LIMIT` of accounts; ``-1`` takes it away."""
-        argv = [
-            "sacctmgr", "--immediate", "modify", "account", "where", f"name={','.join(sorted(accounts))}",
-            f"cluster={self._cluster}", "set", f"{HOLDING_LIMIT}={value}",
-        ]  # fmt: skip
-        judge(
-            argv,
-            self._transport.run([*ENVIRONMENT, *argv], timeout_s=_CHANGE_TIMEOUT_S),
-            self._transport.where,
+        Accounting(self._transport, self._cluster, _CHANGE_TIMEOUT_S).set_limit(
+            accounts, HOLDING_LIMIT, value
         )
 
     def close(self) -> None:

@@ -12,11 +12,10 @@ from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from tidepool.clients.slurm.contract import SlurmError
-from tidepool.clients.slurm.limits import Limited
-from tidepool.clients.slurm.usage import HOLDING_LIMIT, JobTime, held_accounts
+from tidepool.clients.slurm.usage import HOLDING_LIMIT, AccountRecords, held_accounts
 from tidepool.cluster.accounts import ROOT_ACCOUNT
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.shape import Shape
@@ -36,15 +35,6 @@ _AGAIN_MOST_S: Final = 60.0
 _HALVED: Final = 5
 #: For so long the first answer is waited for: without it nothing is known. Shorter than a lease.
 _FIRST_S: Final = 8.0
-
-
-class AccountRecords(Protocol):
-    """slurmdbd's records of a cluster, as `tidepool.clients.slurm.usage.AccountRecords`."""
-
-    def job_times(self, begin: int, end: int) -> tuple[JobTime, ...]: ...
-    def limits(self) -> tuple[Limited, ...]: ...
-    def set_holding_limit(self, accounts: Collection[str], value: str) -> None: ...
-    def close(self) -> None: ...
 
 
 OpenRecords = Callable[[Mapping[str, Any], str], AccountRecords]
