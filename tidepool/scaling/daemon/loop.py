@@ -220,7 +220,7 @@ class Loop:
         return Turn("holds still", backoff_s(self._failures, *_HOLD_STILL_S), text)
 
     def _waits(self, text: str) -> Turn:
-        """There is no cluster: nothing is desired, and nothing is remembered but what was spent."""
+        """There is no cluster: nothing is desired, and nothing is remembered but what was spent, and what was used of budgets."""
         state = self._state or self._taken_over()
         if not self._is_down:
             assert self._lease is not None
@@ -380,14 +380,14 @@ class Loop:
     def _hold_to_budgets(
         self, state: State, cluster: ClusterState, decision: Decision, before: Mapping[str, BudgetUse]
     ) -> None:
-        """Tell once what is used of budgets, and have Slurm begin no job of accounts whose budget is spent."""
+        """Tell once what is used of budgets, and have Slurm hold accounts whose budget is spent, and no others."""
         former = once_held(cluster.spec, before)
         if not (decision.budgets or former):
             return
         state.memory = replace(state.memory, budgets=decision.memory.budgets)
         _, news = warnings(cluster.spec, decision.budgets, before)
         if news:
-            # First: who is killed in between has told it rather once than twice.
+            # First: who is killed in between tells it not at all, rather than twice.
             self._write_kept(state, at_once=True)
             budgets.warn(self._dependencies.say, decision.budgets, news)
         if self._may_act():
