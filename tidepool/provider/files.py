@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from tidepool.clients.files.homes import FilesError, FilesService, HomeFolder, Homes
+from tidepool.clients.files.homes import FilesError, FilesService, Home, HomeFolder, Homes
 from tidepool.clients.transport import ClientError
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.file_systems import home_folder
@@ -57,7 +57,7 @@ class FilePolicyKind(IdempotentKind[FilePolicyModel]):
             return None
         quotas = dict(state.quotas)
         if _has_quotas(state) and homes.is_enforced:
-            for each in homes.homes:
+            for each in _named(state, homes):
                 wanted = -(-state.quotas.get(each.name, state.quota) // _BLOCK) * _BLOCK
                 if each.quota != wanted or not each.is_whole:
                     quotas[each.name] = (each.quota or 0) if each.is_whole else 0
@@ -83,7 +83,7 @@ class FilePolicyKind(IdempotentKind[FilePolicyModel]):
                 f"quotas of {wanted.home} are watched and not enforced: {homes.why}; {homes.remedy}. `tidepool quota` shows who "
                 "is over theirs"
             )
-        if torn := sorted(each.name for each in homes.homes if not each.is_whole):
+        if torn := sorted(each.name for each in _named(wanted, homes) if not each.is_whole):
             task.warn(
                 f"not all in the homes of {', '.join(torn)} could be put below their quota; the next `up` tries again"
             )
@@ -101,6 +101,11 @@ class FilePolicyKind(IdempotentKind[FilePolicyModel]):
 
 def _has_quotas(state: FilePolicyModel) -> bool:
     return bool(state.quota or any(state.quotas.values()))
+
+
+def _named(state: FilePolicyModel, homes: Homes) -> tuple[Home, ...]:
+    """Return the homes that it says a quota of; others are the site's to limit."""
+    return tuple(each for each in homes.homes if state.quota or each.name in state.quotas)
 
 
 def _policy(wanted: FilePolicyModel, is_watched: bool) -> dict[str, Any]:

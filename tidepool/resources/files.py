@@ -20,6 +20,7 @@ class FilePolicyModel(Model):
     served_from: Field[str] = given(default="", stored=True, replaces=True)
     #: Sets the projects of these homes apart from those of others on the same file system.
     scope: Field[str] = given(replaces=True)
+    #: Where it is 0, homes of people who are not among ``quotas`` are left as the site has them.
     quota: Field[int] = given(default=0, stored=True, least=0)
     #: By names of people, others than ``quota``.
     quotas: Field[Mapping[str, int]] = given(default={}, stored=True)
@@ -32,6 +33,6 @@ class FilePolicyModel(Model):
 class FilePolicy(Resource, FilePolicyModel, token="tidepool:files:Policy"):
     """Quotas of homes, and the rule by which scratch is wiped.
 
-    Quotas that somebody changed are shown by a refresh, and put back by the next `up`. Deleted, it leaves homes without quotas, and
-    a scratch that is not wiped.
+    Quotas that somebody changed are shown by a refresh, and put back by the next `up`. Quotas that it does not give are not touched.
+    Deleted, it takes away those that it gave, and leaves a scratch that is not wiped.
     """

@@ -133,3 +133,53 @@ def test_a_file_system_without_quotas_changes_nothing_and_tells_the_remedy(tmp_p
     assert found.why
     assert found.remedy
     assert [each.quota for each in found.homes if each.name == "ada"] in ([None], [])
+
+
+def test_quotas_of_the_site_s_own_are_left_as_they_are_where_the_spec_gives_none(tmp_path: Path) -> None:
+    said = run_in_kernel(
+        tmp_path,
+        program("ext4")
+        + f"""
+import runpy
+agent = runpy.run_path("{AGENT}")
+def limit(project, quota):
+    agent["limit"](os.open("/mnt/h", os.O_RDONLY), project, quota)
+"""
+        + """
+# Hers is limited by the site, in a project of the site's.
+must("chattr", "-p", "4711", "/mnt/h/ada")
+must("chattr", "+P", "/mnt/h/ada")
+limit(4711, 2 << 20)
+say(scratch_alone=ask("set", default=0, quotas={}))
+say(ada=write("ada", 2001, 3))
+say(his=ask("set", default=0, quotas={"bob": 5 << 20}))
+say(bob=write("bob", 2002, 8))
+# The spec says his no more: it is lifted, once, and what the site says of it then stays.
+say(lifted=ask("set", default=0, quotas={}))
+say(bob=write("bob", 2002, 8))
+must("chattr", "-p", "4712", "/mnt/h/bob")
+must("chattr", "+P", "/mnt/h/bob")
+limit(4712, 9 << 20)
+say(again=ask("set", default=0, quotas={}))
+say(all=ask("set", default=5 << 20, quotas={}))
+""",
+        [disk(tmp_path, *EXT4)],
+    )
+    told: dict[str, Any] = {}
+    writes: list[tuple[str, str]] = []
+    for each in said:
+        for key, value in each.items():
+            if key in ("ada", "bob"):
+                writes.append((key, str(value)))
+            else:
+                told[key] = value["people"]  # type: ignore[index]
+    assert told["scratch_alone"]["ada"]["quota"] == 2 * MIB
+    assert told["scratch_alone"]["bob"]["quota"] == 0
+    assert told["his"]["ada"]["quota"] == 2 * MIB
+    assert (told["his"]["bob"]["quota"], told["his"]["bob"]["whole"]) == (5 * MIB, True)
+    assert (told["lifted"]["ada"]["quota"], told["lifted"]["bob"]["quota"]) == (2 * MIB, 0)
+    assert told["again"]["bob"]["quota"] == 9 * MIB
+    assert [told["all"][name]["quota"] for name in ("ada", "bob")] == [5 * MIB, 5 * MIB]
+    refused = [name for name, text in writes if "exceeded" in text or "No space" in text]
+    assert refused == ["ada", "bob"], writes
+    assert "copied" in writes[-1][1]

@@ -71,7 +71,7 @@ class HomeFolder:
         return self._ask({"verb": "read"}, _ASK_S)
 
     def set_quotas(self, default: int, quotas: Mapping[str, int]) -> Homes:
-        """Give each home its quota, in bytes, 0 for none: ``default``, or that of the person's name.
+        """Give homes their quotas, in bytes: that of the person's name, or else ``default``; where that is 0, homes are the site's.
 
         Raises:
             ClientError: it cannot be asked, or not all of it was done.

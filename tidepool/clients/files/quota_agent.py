@@ -9,6 +9,9 @@ Each folder there that is not root's is a home; its name is the person's, its ow
 a project's of the file system: all in a home counts, whoever wrote it, and nothing outside. ``scope`` sets the projects apart from
 those of other stacks on the same file system: 32 bits of a checksum of scope and uid, so that of ten stacks with a thousand
 people each, two people share a project once in a hundred times.
+
+Who is not among ``quotas``, where ``default`` is 0, has a home that is the site's to limit: it is left as it is. One that was given
+a quota here before loses that, and is the site's again.
 """
 
 from __future__ import annotations
@@ -100,15 +103,31 @@ def assign(fd: int, project: int) -> None:
         fcntl.ioctl(fd, _SET_FSXATTR, _FSXATTR.pack(wanted, size, extents, project, cow))
 
 
-def is_assigned(fd: int, project: int) -> bool:
+def assigned(fd: int) -> int:
+    """Return the project that a folder is in, with what is made in it from now on; 0 for none."""
+    flags, _, _, project, _ = _FSXATTR.unpack(fcntl.ioctl(fd, _GET_FSXATTR, bytes(_FSXATTR.size)))
+    return int(project) if flags & _INHERITS else 0
+
+
+def is_whole(home: int, project: int) -> bool:
     """Return whether a home is in its project, with all that was in it: its owner may have taken it out."""
-    flags, _, _, now, _ = _FSXATTR.unpack(fcntl.ioctl(fd, _GET_FSXATTR, bytes(_FSXATTR.size)))
     try:
-        return now == project and bool(flags & _INHERITS) and os.getxattr(fd, _MARK) == b"%d" % project
+        return assigned(home) == project and os.getxattr(home, _MARK) == b"%d" % project
     except OSError as error:
         if error.errno == errno.ENODATA:
             return False
         raise
+
+
+def let_go(home: int) -> None:
+    """Take a home out of its project. What is in it stays there, where nothing limits it any more."""
+    flags, size, extents, _, cow = _FSXATTR.unpack(fcntl.ioctl(home, _GET_FSXATTR, bytes(_FSXATTR.size)))
+    fcntl.ioctl(home, _SET_FSXATTR, _FSXATTR.pack(flags & ~_INHERITS, size, extents, 0, cow))
+    try:
+        os.removexattr(home, _MARK)
+    except OSError as error:
+        if error.errno != errno.ENODATA:
+            raise
 
 
 def assign_all(home: int, project: int) -> None:
@@ -186,8 +205,23 @@ def remedy(kind: str, device: str, place: str, counts: bool) -> str:
     if kind == "xfs":
         return f"mount {device} with the option prjquota (of a root: rootflags=prjquota); the kernel has to have CONFIG_XFS_QUOTA"
     if kind.startswith("nfs"):
-        return "its server has to: `home: {server: {}}` makes one of the stack's own, which does"
+        return "its server has to: `file_server: {}` makes one of the stack's own, which does"
     return f"put /home on ext4 or xfs with quotas of projects; {kind} has none"
+
+
+def _set(folder: int, home: int, project: int, quota: int | None) -> None:
+    """Give a home its quota; None leaves it to the site, once what it had of us is lifted."""
+    if quota is None and assigned(home) != project:
+        return
+    if quota is not None and not is_whole(home, project):
+        try:
+            assign_all(home, project)
+        except (OSError, RecursionError):
+            pass  # deeper than anybody needs, or a disk that fails: it is not whole, which is told
+    if usage_of(folder, project)[0] != -(-(quota or 0) // _BLOCK) * _BLOCK:
+        limit(folder, project, quota or 0)
+    if quota is None:
+        let_go(home)
 
 
 def answer(request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -204,16 +238,12 @@ def answer(request: Mapping[str, Any]) -> Mapping[str, Any]:
         if state:
             project = project_of(request["scope"], uid)
             if request["verb"] == "set":
-                quota = request["quotas"].get(name, request["default"]) or 0
-                if not is_assigned(home, project):
-                    try:
-                        assign_all(home, project)
-                    except (OSError, RecursionError):
-                        pass  # deeper than anybody needs, or a disk that fails: it is not whole, which is told
-                if usage_of(folder, project)[0] != -(-quota // _BLOCK) * _BLOCK:
-                    limit(folder, project, quota)
-            quota, used, files = usage_of(folder, project)
-            person |= {"quota": quota, "used": used, "files": files, "whole": is_assigned(home, project)}
+                _set(folder, home, project, request["quotas"].get(name, request["default"] or None))
+            # Of a home that the site limits, the site's project tells; of one in none, nothing was counted.
+            own = assigned(home)
+            quota, used, files = usage_of(folder, own or project)
+            person |= {"quota": quota, "whole": is_whole(home, project)}
+            person |= {"used": used, "files": files} if own or files else {}
         people.append(person)
     return {
         "enforced": bool(state & _ENFORCES),
