@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TextIO
 
 from tidepool.cli.errors import LACKS, Failure
-from tidepool.cli.passphrase import NAME as PASSPHRASE
-from tidepool.cli.passphrase import ensure_passphrase
+from tidepool.cli.passphrase import ensure_passphrase, passphrase_file
 from tidepool.cli.show import tell, warn
 from tidepool.engine.choice import BUILT, EngineName, chosen_engine, pulumi_cli
 from tidepool.engine.state import files
@@ -189,7 +188,7 @@ def engine_settings(env: Mapping[str, str], data: Path, project_backend: str = "
         settings["PULUMI_BACKEND_URL"] = f"file://{data / 'state'}"
     # An empty passphrase is one: it is that the variable is there that counts.
     if "PULUMI_CONFIG_PASSPHRASE" not in env and not env.get("PULUMI_CONFIG_PASSPHRASE_FILE"):
-        settings["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(data / PASSPHRASE)
+        settings["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(passphrase_file(data, env))
         # Then the salt is in the state alone: see `tidepool.cli.engine`.
         settings["PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER"] = "true"
     settings.update({name: value for name, value in _SETTINGS.items() if not env.get(name)})
@@ -219,8 +218,8 @@ def prepare(settings: Mapping[str, str], data: Path, env: Mapping[str, str], bac
         if settings.get("PULUMI_BACKEND_URL") == f"file://{data / 'state'}":
             (data / "state").mkdir(mode=0o700, exist_ok=True)
             (data / "state").chmod(0o700)
-        if settings.get("PULUMI_CONFIG_PASSPHRASE_FILE") == str(data / PASSPHRASE):
-            ensure_passphrase(data / PASSPHRASE, env, backend)
+        if settings.get("PULUMI_CONFIG_PASSPHRASE_FILE") == str(passphrase_file(data, env)):
+            ensure_passphrase(data, env, backend)
     except OSError as error:
         raise Failure(
             f"the data folder {data} cannot be written: {error.strerror} ({error.filename})",

@@ -20,6 +20,8 @@ from tidepool.cli.engine import (
     without_new_encryptionsalt,
 )
 from tidepool.cli.errors import FAILED, LACKS, NOT_THERE, USAGE, Failure
+from tidepool.cli.passphrase import COPY as SHARED_PASSPHRASE
+from tidepool.cli.passphrase import NAME as PASSPHRASE
 from tidepool.cli.ssh_access import ensure_ssh_access
 from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.cluster.desired_state import NODES_VARIABLE, ONLY_VARIABLE, ROLES_VARIABLE
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 #: Of the engine: there is no stack of that name.
 _NO_SUCH_STACK: Final = 6
 #: What else is in the data folder.
-_FORBIDDEN: Final = frozenset({"images", "passphrase", "state"})
+_FORBIDDEN: Final = frozenset({"images", PASSPHRASE, SHARED_PASSPHRASE, "state"})
 
 
 @dataclass(frozen=True, slots=True)
