@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import grp
+import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,9 +12,12 @@ import click
 import pytest
 
 from tests.cli.standins import Person
+from tests.repository import ROOT
 from tidepool.cli.main import VERBS, cli
 from tidepool.cli.operator import ALLOWED, operator
-from tidepool.cli.sudoers import RULES, SCRIPT, sudo_rules
+from tidepool.cli.sudoers import RULES, SCRIPT, open_to_others, sudo_rules
+
+NOBODY = 65534
 
 
 def test_rules_are_such_as_visudo_takes(tmp_path: Path) -> None:
@@ -39,6 +45,106 @@ def test_all_that_is_wrong_is_told_at_once_and_nothing_is_written(somebody: Pers
         assert words in said.output + said.stderr
     assert "hunter2" not in said.output + said.stderr
     assert [path.exists() for path in (RULES, SCRIPT)] == before
+
+
+def test_sudo_hands_on_what_a_command_needs_and_nothing_else(tmp_path: Path) -> None:
+    program, rules = tmp_path / "tidepool", tmp_path / "rules"
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    program.write_text("#!/bin/sh\nexec env\n")
+    program.chmod(0o755)
+    group = grp.getgrgid(NOBODY).gr_name
+    rules.write_text(sudo_rules(program, group, "root", nopasswd=True))
+    rules.chmod(0o440)
+    # With rules of the test's own, in a mount namespace: nobody else's are touched.
+    command = 'mount --bind "$1" /etc/sudoers && shift && exec setpriv --reuid=65534 --regid=65534 --clear-groups sudo -n "$@"'
+
+    def sudo(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        argv = ["unshare", "--mount", "sh", "-c", command, "sh", str(rules), *words, str(program)]
+        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **env}
+        return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+
+    needed = {
+        **dict.fromkeys(documented("docs/command.md", "## Environment"), "a"),
+        **dict.fromkeys(documented("docs/administrators.md", "## State in a shared place"), "b"),
+        **dict.fromkeys(("AWS_SESSION_TOKEN", "AWS_REGION", "NOMAD_TOKEN"), "c"),
+    }
+    for ours in (
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION",
+        "PULUMI_SKIP_UPDATE_CHECK",
+        "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER",
+    ):
+        needed.pop(ours)  # which the command sets itself
+    assert {
+        "TIDEPOOL_DATA",
+        "PULUMI_CONFIG_PASSPHRASE",
+        "AWS_SECRET_ACCESS_KEY",
+        "PGPASSWORD",
+    } <= needed.keys()
+    done = sudo(**needed, PYTHONPATH="/evil", PYTHONSTARTUP="/evil", TIDEPOOL_WISH="{}", GIT_DIR="/evil")
+    assert done.returncode == 0, done.stderr
+    got = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+    assert {name: got.get(name) for name in needed} == needed
+    assert not {"PYTHONPATH", "PYTHONSTARTUP", "TIDEPOOL_WISH", "GIT_DIR"} & got.keys()
+    # By the command line no others, either: NOSETENV.
+    assert "TIDEPOOL_DATA=/x" in sudo("TIDEPOOL_DATA=/x").stdout.splitlines()
+    refused = sudo("PYTHONPATH=/evil")
+    assert refused.returncode == 1
+    assert "not allowed to set" in refused.stderr
+
+
+def documented(page: str, heading: str) -> set[str]:
+    """The variables that a section of a page tells of."""
+    text = (ROOT / page).read_text().partition(f"\n{heading}\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"`((?:TIDEPOOL|PULUMI|AWS|PG)_?[A-Z_]+)[`=]", text))
+
+
+def test_whatever_leads_to_the_program_is_root_s_alone(tmp_path: Path) -> None:
+    inner = tmp_path / "srv" / "v1"
+    (inner / "bin").mkdir(parents=True)
+    (inner / "bin" / "tidepool").write_text("")
+    (tmp_path / "opt").symlink_to("srv/v1")
+    program = tmp_path / "opt" / "bin" / "tidepool"
+    assert not list(open_to_others([program], []))
+    # A folder that only the link leads through.
+    (tmp_path / "srv").chmod(0o777)
+    (said,) = open_to_others([program], [])
+    assert f"{tmp_path}/srv may be written by others than root" in said
+    # There they may add names, and take away none of root's; where programs are read from, that is enough.
+    (tmp_path / "srv").chmod(0o1777)
+    assert not list(open_to_others([program], []))
+    (inner / "bin").chmod(0o1777)
+    assert not list(open_to_others([program], []))
+    (said,) = open_to_others([program], [inner])
+    assert f"{inner}/bin may be written" in said
+    (inner / "bin").chmod(0o755)
+    os.lchown(tmp_path / "opt", 1234, 1234)
+    (said,) = open_to_others([program], [inner])
+    assert f"{tmp_path}/opt is not root's" in said
+
+
+def test_what_is_read_in_folders_is_root_s_alone(tmp_path: Path) -> None:
+    deep = tmp_path / "lib" / "site-packages" / "tidepool"
+    deep.mkdir(parents=True)
+    (tmp_path / ".lock").touch()
+    (tmp_path / ".lock").chmod(0o666)  # as uv leaves it
+    for number in range(5):
+        (deep / f"{number}.py").touch()
+    assert not list(open_to_others([], [tmp_path]))
+    (deep / "3.py").chmod(0o666)
+    (said,) = open_to_others([], [tmp_path])
+    assert f"{deep}/3.py may be written by others than root" in said
+    for each in deep.iterdir():
+        os.chown(each, 1234, 1234)
+    *shown, rest = open_to_others([], [tmp_path])
+    assert all("is not root's" in each for each in shown)
+    assert f"so are 2 more in {tmp_path}; chown -hR root {tmp_path}" in rest
+
+
+def test_links_in_a_circle_end(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert not list(open_to_others([tmp_path / "a"], []))
 
 
 def test_what_would_be_written_can_be_seen(somebody: Person) -> None:

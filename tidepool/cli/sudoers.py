@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import grp
+import os
 import re
 import shutil
 import stat
 import subprocess
 import sys
+import sysconfig
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -34,8 +36,28 @@ _SETTINGS: Final = (
     "TIDEPOOL_JOURNAL",
     "TIDEPOOL_ENGINE",
     "PULUMI_BACKEND_URL",
+    "PULUMI_CONFIG_PASSPHRASE_FILE",
     PASSPHRASE_URL,
 )
+#: What sudo hands on of administrators' environment beside these: variables that documentation names, and none that Python, the
+#: shell or the loader read.
+_KEPT: Final = (
+    *("TIDEPOOL_STACK", "TIDEPOOL_TOOLCHAIN", "NO_COLOR"),
+    *("PULUMI_CONFIG_PASSPHRASE", "PULUMI_STACK", "PULUMI_HOME", "PULUMI_CREDENTIALS_PATH"),
+    # How state is written, which others read.
+    *("PULUMI_DIY_BACKEND_GZIP", "PULUMI_DIY_BACKEND_RETAIN_CHECKPOINTS", "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS"),
+    *("PULUMI_SKIP_CONFIRMATIONS", "PULUMI_CONTINUE_ON_ERROR", "PULUMI_RUN_PROGRAM", "PULUMI_PARALLEL"),
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
+    *("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_CA_BUNDLE"),
+    *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
+    *("PGPASSWORD", "PGPASSFILE", "PGSSLMODE", "NOMAD_TOKEN"),
+)  # fmt: skip
+#: So many paths of a tree are named, and others counted.
+_SHOWN: Final = 3
+#: As the kernel's.
+_MOST_LINKS: Final = 40
+#: uv's lock of an environment, which all may lock.
+_LOCK: Final = "/.lock"
 _GROUP: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _PATH: Final = re.compile(r"[A-Za-z0-9/._+-]+")
 
@@ -67,7 +89,7 @@ def sudoers_verb(
         mistakes = [
             *_wrong_groups(admins, operators),
             *_wrong_settings(settings),
-            *(each for path in _trusted(program, stack.project.root) for each in _open_to_others(path)),
+            *_trusted(program, stack.project.root),
         ]
         if mistakes:
             raise Failure("\n".join(mistakes), code=USAGE)
@@ -91,6 +113,7 @@ def sudo_rules(program: Path, admins: str, operators: str, *, nopasswd: bool = F
         f"Cmnd_Alias TIDEPOOL = {program}\n"
         f"Cmnd_Alias TIDEPOOL_OPERATOR = {SCRIPT}\n"
         "Defaults!TIDEPOOL,TIDEPOOL_OPERATOR env_reset\n"
+        f'Defaults!TIDEPOOL env_keep += "{" ".join((*_SETTINGS, *_KEPT))}"\n'
         f"%{admins} ALL = (root) {tags}TIDEPOOL, TIDEPOOL_OPERATOR\n"
         f"%{operators} ALL = (root) {tags}TIDEPOOL_OPERATOR\n"
     )
@@ -126,20 +149,73 @@ def _wrong_settings(settings: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} has a password in it, which all could read in {SCRIPT}; give it by PGPASSFILE or root's ~/.pgpass"
 
 
-def _trusted(program: Path, project: Path) -> tuple[Path, ...]:
-    """Return the paths of what is run as root or read by it: who can change one of these could do all."""
-    return (program, Path(sys.prefix), Path(sys.executable).resolve(), Path(tidepool.__path__[0]), project)
+def _trusted(program: Path, project: Path) -> Iterator[str]:
+    """Say of what is run as root, or read by it, what others may change: who can could do all."""
+    for path in (program, project):
+        if not _PATH.fullmatch(str(path)):
+            yield f"{path} cannot be in sudo's rules; letters, digits and ._+- are allowed in it"
+    package = Path(tidepool.__path__[0])
+    # In a clone the package has links to what a wheel has copies of.
+    linked = (
+        each for folder in (package, package / "shipped") for each in folder.iterdir() if each.is_symlink()
+    )
+    trees = (Path(sys.prefix), Path(sysconfig.get_path("stdlib")), package, *sorted(linked), project)
+    yield from open_to_others((program, Path(sys.executable)), trees)
 
 
-def _open_to_others(path: Path) -> Iterator[str]:
-    if not _PATH.fullmatch(str(path)):
-        yield f"{path} cannot be in sudo's rules; letters, digits and ._+- are allowed in it"
-    for each in (path, *path.parents):
-        found = each.stat()
-        if found.st_uid != 0:
-            yield f"{each} is not root's, and what is run as root depends on it; chown root {each}"
-        elif found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
-            yield f"{each} may be written by others than root, and what is run as root depends on it; chmod go-w {each}"
+def open_to_others(paths: Iterable[Path], trees: Iterable[Path]) -> Iterator[str]:
+    """Say what others than root may change of what leads to ``paths`` and ``trees``, and is in these."""
+    trees = tuple(trees)
+    passed = dict.fromkeys(str(each) for path in (*paths, *trees) for each in _way(path))
+    told = [said for each in passed if (said := _is_open(each))]
+    yield from told
+    tops = dict.fromkeys(str(each.resolve()) for each in trees)
+    for tree in tops:
+        wrong = [
+            said
+            for each in _within(tree, tops)
+            if (said := _is_open(each, is_within=True)) and said not in told
+        ]
+        yield from wrong[:_SHOWN]
+        if len(wrong) > _SHOWN:
+            yield f"so are {len(wrong) - _SHOWN} more in {tree}; chown -hR root {tree} && chmod -R go-w {tree}"
+
+
+def _way(path: Path) -> Iterator[Path]:
+    """Yield all that is passed on the way to ``path``: each folder, each link with the way to where it leads, and what is there."""
+    left, at, links = [*reversed(path.parts)], Path(), 0
+    while left:
+        part = left.pop()
+        at = at.parent if part == ".." else at / part
+        yield at
+        if at.is_symlink() and links < _MOST_LINKS:
+            links += 1
+            left += reversed(at.readlink().parts)
+            at = at.parent
+
+
+def _within(tree: str, others: Collection[str]) -> Iterator[str]:
+    """Yield what is in a tree, without ``others`` in it, which are looked at by themselves."""
+    with os.scandir(tree) as entries:
+        for entry in entries:
+            if entry.path not in others:
+                yield entry.path
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _within(entry.path, others)
+
+
+def _is_open(path: str, *, is_within: bool = False) -> str:
+    """Say why others than root may change a path, else nothing. In a folder ``is_within`` what is read they may not add anything, either."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return ""
+    if found.st_uid != 0:
+        return f"{path} is not root's, and what is run as root depends on it; chown -h root {path}"
+    may_write = found.st_mode & 0o022 and not stat.S_ISLNK(found.st_mode)
+    if may_write and (is_within or not found.st_mode & stat.S_ISVTX) and not path.endswith(_LOCK):
+        return f"{path} may be written by others than root, and what is run as root depends on it; chmod go-w {path}"
+    return ""
 
 
 def _write(rules: str, script: str) -> None:
