@@ -78,11 +78,11 @@ def test_quotas_are_watched_and_scratch_is_wiped(images: Path, tmp_path: Path) -
         assert on(cluster, "cpu-1", "stat -c '%U %a' /scratch") == "root 755\n"
 
         # Told before, held by the job that runs, gone when it has ended.
-        rounds(cluster, 0, *range(2, 26, 2))
+        rounds(cluster, *range(26))
         (found,) = later(cluster)["scratch"].values()
         assert (found["files"], found["soon"], found["first"][0][0]) == (1, 1, "result")
         assert "result" in on(cluster, "login-1", "cat /scratch/.soon/researcher", RESEARCHER)
-        rounds(cluster, *range(26, 34, 2))
+        rounds(cluster, *range(26, 34))
         (found,) = later(cluster)["scratch"].values()
         assert (found["held_by_jobs"], found["wiped"]) == (1, 0), later(cluster)
         with cluster.slurm() as slurm:

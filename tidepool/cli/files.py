@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from tidepool.cli import show
 from tidepool.cli.cluster import not_up
 from tidepool.cli.errors import NOT_THERE, Failure
-from tidepool.cli.homes import HomesView, Usage, files_of, service, view_homes
+from tidepool.cli.homes import DOUBTED, HomesView, Usage, files_of, service, view_homes
 from tidepool.cli.options import json_option, stack_options
 from tidepool.cli.stack import Stack
 
+#: So many paths that are left are named.
+_SHOWN: Final = 3
 _now_option = click.option("--now", is_flag=True, help="Count anew, and wait for it.")
 
 
@@ -57,9 +59,14 @@ def _row(each: Usage, view: HomesView) -> tuple[object, ...]:
 
 @click.command("scratch")
 @_now_option
+@click.option(
+    "--trust-clock",
+    is_flag=True,
+    help="Say that the controller's clock is right, where nothing is wiped for it is doubted. It goes on a day later.",
+)
 @json_option
 @stack_options
-def scratch_verb(stack: Stack, now: bool, as_json: bool) -> None:
+def scratch_verb(stack: Stack, now: bool, trust_clock: bool, as_json: bool) -> None:
     """Show what goes from scratch and when, and what went.
 
     People see the same of their own in `.soon` in scratch. A line for each file that went is in
@@ -68,10 +75,10 @@ def scratch_verb(stack: Stack, now: bool, as_json: bool) -> None:
     outputs = _outputs(stack)
     rule = files_of(outputs, "scratch")["scratch"]
     found = service(stack, outputs)
-    if now:
-        found.make_round()
+    if now or trust_clock:
+        found.make_round(trust_clock=trust_clock)
     report = found.report()
-    if report is None or not report["scratch"]:
+    if report is None or not (report["scratch"] or report["why"]):
         raise Failure("no round was made yet", remedy="`tidepool scratch --now` makes one", code=NOT_THERE)
     if as_json:
         show.emit(_json(report, rule))
@@ -100,6 +107,16 @@ def scratch_verb(stack: Stack, now: bool, as_json: bool) -> None:
     ]
     show.show(show.table(title, columns, rows))
     show.say(f"looked at {_date(report['at'])}" + (f"; {report['why']}" if report["why"] else ""))
+    if report.get("is_doubted"):
+        show.say(f"  {DOUBTED}")
+    for name, each in report["scratch"].items():
+        if each["failed"]:
+            told = "; ".join(f"{path or name}: {why}" for path, why in each.get("left", ())[:_SHOWN])
+            show.say(
+                f"of {name} {each['failed']} could not be looked at, written or deleted, and are left: {told}"
+            )
+    for name, why in report.get("left", ()):
+        show.say(f"the home {name} cannot be looked at: {why}")
 
 
 def _json(report: Mapping[str, Any], rule: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -120,6 +137,7 @@ def _json(report: Mapping[str, Any], rule: Mapping[str, Any]) -> Mapping[str, An
                 "wipedBytes": each["wiped_bytes"],
                 "heldByJobs": each["held_by_jobs"],
                 "failed": each["failed"],
+                "left": [{"path": path, "why": why} for path, why in each.get("left", ())],
             }
             for name, each in report["scratch"].items()
         ],

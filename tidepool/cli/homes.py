@@ -124,14 +124,26 @@ def _ordered(people: list[Usage]) -> tuple[Usage, ...]:
     return tuple(sorted(people, key=lambda each: (-(each.part or 0), -(each.used or 0), each.name)))
 
 
-def home_problems(stack: Stack, outputs: Mapping[str, Any] | None) -> Iterator[Problem]:
-    """Yield who is over their quota, or near it, for `status`."""
-    if not outputs or not has_quotas(outputs.get("files") or {}):
-        return
+#: Of a wipe that does not believe the clock.
+DOUBTED: Final = "set the controller's clock, and it goes on; or if that is right, as after days without a round, `tidepool scratch --trust-clock`"
+
+
+def file_problems(stack: Stack, outputs: Mapping[str, Any] | None) -> Iterator[Problem]:
+    """Yield for `status` who is over their quota, or near it, and that nothing is wiped by a clock that is not believed."""
     try:
-        view = view_homes(stack, outputs)
+        yield from _home_problems(stack, outputs)
+        if outputs and (outputs.get("files") or {}).get("scratch"):
+            report = service(stack, outputs).report()
+            if report and report.get("is_doubted"):
+                yield Problem("note", f"scratch: {report['why']}", DOUBTED)
     except ClientError:
         return  # a controller that is down is a problem of its own
+
+
+def _home_problems(stack: Stack, outputs: Mapping[str, Any] | None) -> Iterator[Problem]:
+    if not outputs or not has_quotas(outputs.get("files") or {}):
+        return
+    view = view_homes(stack, outputs)
     over = [each.name for each in view.people if (each.part or 0) > 1]
     near = [each.name for each in view.people if _NEAR <= (each.part or 0) <= 1]
     remedy = "`tidepool quota` shows by how much; they delete what they need no more, or `quota` of a user gives them more"

@@ -17,13 +17,19 @@ _NO_TERMINAL_COLUMNS: Final = 4000
 
 
 def emit(value: object) -> None:
-    """A JSON document on standard output."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+    """A JSON document on standard output. Of names that are not UTF-8, bytes are escaped as lone surrogates, which JSON can have."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
+    click.echo(text.encode("utf-8", "backslashreplace").decode())
 
 
 def say(text: str = "") -> None:
     """A line on standard output."""
-    click.echo(text)
+    click.echo(readable(text))
+
+
+def readable(text: str) -> str:
+    """Return text in which bytes of names that are not UTF-8 are escaped."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def tell(text: str) -> None:
@@ -58,7 +64,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     for row in rows:
         cells = (cell if isinstance(cell, tuple) else (cell, "") for cell in row)
         # As text, so that what people and Slurm write is never taken for markup.
-        made.add_row(*(Text(str(text), style) for text, style in cells))
+        made.add_row(*(Text(readable(str(text)), style) for text, style in cells))
     return made
 
 

@@ -14,7 +14,7 @@ import click
 from tidepool import infrastructures
 from tidepool.cli import errors, show
 from tidepool.cli.cluster import Cluster, local_connection, not_up, parse_outputs
-from tidepool.cli.homes import home_problems
+from tidepool.cli.homes import file_problems
 from tidepool.cli.options import json_option, stack_options
 from tidepool.cli.overview import NOBODY, Overview, Summary, overview, problems_of_pools, summary, tables
 from tidepool.cli.problems import Observations, RemoteMachines
@@ -83,7 +83,7 @@ def look(stack: Stack) -> Overview:
         cluster = _cluster(stack, outputs, lambda: bool(machines.result() or remote.result().machines))
         seen = _observe(stack, cluster, machines.result(), pool)
         view = overview(cluster, replace(seen, remote=remote.result()))
-        return replace(view, problems=(*view.problems, *home_problems(stack, outputs)))
+        return replace(view, problems=(*view.problems, *file_problems(stack, outputs)))
 
 
 def pools_of_stack(stack: Stack) -> PoolsView | None:

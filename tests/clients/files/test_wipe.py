@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import json
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +46,29 @@ class Site:
         self.policy = {**POLICY, "home": str(self.home), "scratch": str(self.scratch), **policy}
         self.report: dict[str, Any] | None = None
         self.starts: Mapping[int, float] = {}
+        #: The boot of the kernel, and how long it runs.
+        self.up = ("boot", 0.0)
 
-    def round(self, now: float, **policy: Any) -> dict[str, Any]:
+    def round(self, now: float, *, trust_clock: bool = False, **policy: Any) -> dict[str, Any]:
         self.policy |= policy
-        self.report = make_round(self.policy, self.report, now, str(self.folder), lambda: self.starts)
+        self.report = make_round(
+            self.policy,
+            self.report,
+            now,
+            str(self.folder),
+            lambda: self.starts,
+            up=self.up,
+            trust_clock=trust_clock,
+        )
+        # As the service keeps it.
+        self.report = json.loads(json.dumps(self.report))
         return self.report
 
     def rounds_until(self, now: float) -> dict[str, Any]:
         """The service for so long: a round each day."""
-        at = now_of(self.scratch)
+        return self.rounds_from(now_of(self.scratch), now)
+
+    def rounds_from(self, at: float, now: float) -> dict[str, Any]:
         while at < now:
             self.round(at)
             at += DAY_S
@@ -166,12 +183,12 @@ def test_people_are_told_before_and_a_new_rule_waits_for_it() -> None:
             report = site.round(made + (84 + days / 10) * DAY_S, wipe_after_days=10, warn_days=3)
             assert file.exists(), report
         assert report["scratch"]["ada"]["next_at"] == pytest.approx(made + 87 * DAY_S)
-        site.round(made + 86 * DAY_S)
-        site.round(made + 87.1 * DAY_S)
+        for later in (85.5, 86.4, 87.1):
+            site.round(made + later * DAY_S)
         assert not file.exists()
 
 
-def test_a_clock_that_jumps_wipes_nothing_for_a_day() -> None:
+def test_by_a_clock_that_jumped_nothing_goes_however_long_it_stays_so() -> None:
     with a_site("ada") as site:
         file = site.scratch / "file"
         file.write_text("x")
@@ -180,14 +197,63 @@ def test_a_clock_that_jumps_wipes_nothing_for_a_day() -> None:
             site.round(made + days * DAY_S)
         own = site.scratch / "ada" / "own"
         own.write_text("x")
-        report = site.round(made + 400 * DAY_S)
-        assert own.exists()
-        assert "told first" in report["why"]
-        # It is put right again; and what is nobody's folder is nobody's.
-        site.round(made + 11 * DAY_S)
-        site.round(made + 12.1 * DAY_S)
-        assert own.exists()
+        for days in range(400, 440):
+            report = site.round(made + days * DAY_S)
+            assert own.exists()
+            assert report["is_doubted"]
+            assert "the clock is" in report["why"]
+        # It is put right, and all goes on by itself; what is nobody's folder is nobody's.
+        for days in range(10, 30):
+            report = site.round(made + days * DAY_S)
+            assert report["why"] == ""
+            assert own.exists()
+        site.rounds_from(made + 30 * DAY_S, made + 30.1 * DAY_S)
+        assert not own.exists()
         assert file.exists()
+
+
+def test_a_clock_that_went_back_is_no_better() -> None:
+    with a_site("ada") as site:
+        made = now_of(site.scratch)
+        # The first rounds were by a clock that was a year ahead.
+        for days in range(375, 377):
+            site.round(made + days * DAY_S)
+        own = site.scratch / "ada" / "own"
+        own.write_text("x")
+        report = site.round(made + 2 * DAY_S)
+        assert "the clock is 374.0 days from" in report["why"]
+        report = site.round(made + 2.5 * DAY_S, trust_clock=True)
+        assert report["why"] == "nothing is wiped yet: people are told first"
+        found = site.rounds_from(made + 3 * DAY_S, made + 32 * DAY_S)
+        assert found["why"] == ""
+        assert not own.exists()
+
+
+def test_days_without_a_round_are_known_where_the_kernel_ran_and_else_a_person_says_so() -> None:
+    with a_site("ada") as site:
+        made = now_of(site.scratch)
+        site.round(made)
+        own = site.scratch / "ada" / "own"
+        own.write_text("x")
+        for days in range(1, 9):
+            site.round(made + days * DAY_S)
+        # The service did not run for 20 days, and the kernel did.
+        site.up = ("boot", 20 * DAY_S)
+        assert site.round(made + 28 * DAY_S)["why"] == ""
+        # The machine was off for a week: who could tell that from a clock that jumped?
+        site.up = ("another boot", 0.0)
+        assert "the clock is 7.0 days from" in site.round(made + 35 * DAY_S)["why"]
+        site.up = ("another boot", 5 * DAY_S)
+        assert "the clock is 7.0 days from" in site.round(made + 40 * DAY_S)["why"]
+        assert own.exists()
+        report = site.round(made + 40 * DAY_S, trust_clock=True)
+        assert own.exists(), "for a day people can read what goes"
+        assert own.name in (site.scratch / SOON / "ada").read_text()
+        assert report["quiet_until"] == made + 41 * DAY_S
+        site.round(made + 40.9 * DAY_S)
+        assert own.exists()
+        assert site.round(made + 41.1 * DAY_S)["why"] == ""
+        assert not own.exists()
 
 
 def test_what_a_running_job_may_use_stays_and_nothing_goes_where_slurm_does_not_say() -> None:
@@ -229,8 +295,6 @@ def test_another_file_system_in_a_folder_is_not_entered() -> None:
 
 @contextmanager
 def mounted(source: str, target: Path) -> Iterator[None]:
-    import subprocess
-
     subprocess.run(["mount", "--bind", source, str(target)], check=True)
     try:
         yield
@@ -244,6 +308,150 @@ def test_a_folder_that_somebody_else_has_in_the_way_is_not_given_away() -> None:
         assert site.round(now_of(site.scratch))["scratch"]["ada"]["failed"] == 1
         assert site.outside.stat().st_uid == 0
         assert (site.scratch / "bob").stat().st_uid == ADA + 1, "others have theirs"
+
+
+def test_a_scratch_that_is_full_is_wiped_all_the_same() -> None:
+    with a_site("ada", "bob", "cleo") as site, small(site.scratch, "64k", 40):
+        made = now_of(site.scratch)
+        for name, uid in (("ada", ADA), ("bob", ADA + 1)):
+            own_folder(site.scratch, name, uid)
+        (site.scratch / "ada" / "old").write_text("x")
+        fill(site.scratch / "bob" / "all")
+        for days in range(8):
+            found = site.round(made + days * DAY_S)["scratch"]
+        assert found["bob"]["files"] > 1
+        assert found["cleo"]["left"][0] == ["", "No space left on device"]
+        assert [f"{SOON}/ada", "No space left on device"] in found["ada"]["left"]
+        site.rounds_from(made + 8 * DAY_S, made + 31 * DAY_S)
+        assert not (site.scratch / "ada" / "old").exists()
+        assert (site.scratch / "cleo").stat().st_uid == ADA + 2, "there is room for her"
+
+
+def test_what_cannot_be_written_down_does_not_go() -> None:
+    with a_site("ada", "bob") as site:
+        made = now_of(site.scratch)
+        site.round(made)
+        for name in ("ada", "bob"):
+            (site.scratch / name / "old").write_text("x")
+        site.rounds_from(made, made + 29 * DAY_S)
+        service = site.folder
+        site.folder = service / "full"
+        site.folder.mkdir()
+        with small(site.folder, "64k", 20):
+            (site.folder / "wiped.log").write_text("")
+            fill(site.folder / "state")
+            found = site.rounds_from(made + 30 * DAY_S, made + 31 * DAY_S)["scratch"]
+            assert {name: [each["wiped"], each["failed"]] for name, each in found.items()} == {
+                "ada": [0, 1],
+                "bob": [0, 1],
+            }
+            assert (site.scratch / "ada" / "old").exists()
+            assert (site.folder / "wiped.log").read_text() == ""
+            (site.folder / "state").unlink()
+            assert site.round(made + 31.1 * DAY_S)["scratch"]["bob"]["wiped"] == 1
+            assert len((site.folder / "wiped.log").read_text().splitlines()) == 2
+
+
+def test_what_cannot_be_deleted_is_told_and_not_written_down_as_gone() -> None:
+    with a_site("ada") as site:
+        made = now_of(site.scratch)
+        site.round(made)
+        stays, goes = site.scratch / "ada" / "stays", site.scratch / "ada" / "goes"
+        for each in (stays, goes):
+            each.write_text("x")
+        try:
+            subprocess.run(["chattr", "+i", str(stays)], check=True, capture_output=True)
+        except subprocess.CalledProcessError:
+            pytest.skip("the file system has no files that cannot be deleted")
+        try:
+            found = site.rounds_until(made + 31.5 * DAY_S)["scratch"]["ada"]
+        finally:
+            subprocess.run(["chattr", "-i", str(stays)], check=True)
+        assert found["left"] == [["stays", "Operation not permitted"]]
+        assert not goes.exists()
+        log = [json.loads(line)["path"] for line in (site.folder / "wiped.log").read_text().splitlines()]
+        assert log == ["goes"]
+
+
+class Unreadable:
+    """A disk that cannot read some folders, by their inodes: the calls that read one fail, as the kernel's do then."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
+        self._inodes = {each.stat().st_ino for each in folders}
+        self._scandir, self._stat = os.scandir, os.stat
+        monkeypatch.setattr(os, "scandir", self.scandir)
+
+    def scandir(self, fd: Any) -> Any:
+        if self._stat(fd).st_ino in self._inodes:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return self._scandir(fd)
+
+
+def test_a_folder_that_cannot_be_read_keeps_nobody_from_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    with a_site("ada", "bob", "cleo", count_home=True) as site:
+        made = now_of(site.scratch)
+        site.round(made)
+        bad = [
+            site.scratch / "ada",
+            site.home / "ada",
+            site.scratch / "bob" / "bad",
+            site.home / "bob" / "bad",
+        ]
+        for each in bad:
+            each.mkdir(exist_ok=True)
+        for name in ("ada", "bob", "cleo"):
+            (site.scratch / name / "old").write_text("x")
+            (site.home / name / "file").write_text("x")
+        with monkeypatch.context() as patched:
+            Unreadable(patched, *bad)
+            report = site.rounds_until(made + 31.5 * DAY_S)
+        assert [(site.scratch / name / "old").exists() for name in ("ada", "bob", "cleo")] == [
+            True,
+            False,
+            False,
+        ]
+        why = "Input/output error"
+        assert report["scratch"]["ada"]["left"] == [["", why]]
+        assert report["scratch"]["bob"]["left"] == [["bad", why]]
+        assert report["home"]["ada"]["left"] == [["", why]]
+        assert report["home"]["bob"]["left"] == [["bad", why]]
+        assert (report["home"]["bob"]["files"], report["home"]["cleo"]["files"]) == (2, 1)
+
+
+def test_homes_are_counted_where_there_is_no_scratch_to_be_had() -> None:
+    with a_site("ada", count_home=True) as site:
+        site.scratch.rmdir()
+        report = site.round(now_of(site.home))
+        assert report["home"]["ada"]["files"] == 0
+        assert f"nothing is wiped: [Errno 2] No such file or directory: '{site.scratch}'" in report["why"]
+
+
+def own_folder(scratch: Path, name: str, uid: int) -> None:
+    (scratch / name).mkdir(0o700)
+    os.chown(scratch / name, uid, uid)
+
+
+def fill(file: Path) -> None:
+    """Have the file system of a file without room: for its content, and for names."""
+    with suppress(OSError), file.open("wb", buffering=0) as opened:
+        while True:
+            opened.write(b"x" * 1024)
+    for number in itertools.count():
+        try:
+            file.with_name(f"{file.name}-{number}").mkdir()
+        except OSError:
+            return
+
+
+@contextmanager
+def small(folder: Path, size: str, names: int) -> Iterator[None]:
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size},nr_inodes={names}", "none", str(folder)], check=True
+    )
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_homes_are_counted_with_each_file_once_and_by_folder() -> None:
