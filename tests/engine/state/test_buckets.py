@@ -167,6 +167,49 @@ def test_damage_names_the_backup_by_which_it_is_taken(place: Place) -> None:
     assert backend.backup("elsewhere") is None
 
 
+def test_a_place_that_cannot_be_read_is_told_as_that_and_not_as_damage(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = place.backend()
+    backend.create(DEV)
+    backend.write(DEV, backend.encode(DEV, Snapshot((STACK,)), NoSecrets()))
+
+    def away(key: Path) -> bytes:
+        raise StorageError(f"{backend.bucket.location(key)} cannot be read: the server is away")
+
+    monkeypatch.setattr(backend.bucket, "read", away)
+    with pytest.raises(StorageError, match=r"dev\.json cannot be read: the server is away$"):
+        backend.read(DEV)
+    monkeypatch.undo()
+    # What is there, and is not what was written, is damage.
+    backend.bucket.write(backend.layout.checkpoint(DEV), b"\x1f\x8b no gzip")
+    with pytest.raises(CheckpointDamaged, match=r"is damaged, nothing was changed: .*damaged gzip"):
+        backend.read(DEV)
+
+
+def test_a_journal_that_goes_while_it_is_read_is_none(shared: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket: Any = shared.bucket()
+    key = bucket.root / "journals" / "dev.journal"
+    log, others = bucket.log(key), shared.bucket()
+    for line in (b"1\n", b"2\n", b"3\n"):
+        log.write(line)
+    listed = bucket.names
+
+    def names(folder: Path) -> list[str]:
+        """What there is; then its last object goes."""
+        found: list[str] = listed(folder)
+        others.remove(folder / found[-1])
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bucket, "names", names)
+        assert bucket.log(key).read() is None
+    assert bucket.log(key).read() == b"1\n2\n"
+    # Of what is left of it, the beginning tells that it is one.
+    others.remove(key / listed(key)[0])
+    assert bucket.log(key).read() is None
+
+
 # Takes the lock when told to, says how it went, and holds it until told to let go.
 LOCKER = """
 import json, sys

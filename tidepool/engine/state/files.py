@@ -24,7 +24,11 @@ _ATTRIBUTES: Final = ".attrs"
 
 
 class StorageError(EngineError):
-    """The file system refused: no space left, no permission, a broken disk."""
+    """The place refused, or cannot be reached: no space left, no permission, a broken disk, a server that is away."""
+
+
+class ContentDamaged(StorageError):
+    """What was read is not what was written."""
 
 
 def read(path: Path) -> bytes:
@@ -50,7 +54,7 @@ def unpacked(content: bytes, location: str) -> bytes:
         try:
             return gzip.decompress(content)
         except (OSError, EOFError) as error:
-            raise StorageError(f"cannot read {location}: damaged gzip file: {error}") from error
+            raise ContentDamaged(f"cannot read {location}: damaged gzip file: {error}") from error
     if content.startswith(_ZSTD_MAGIC):
         raise NotSupportedError(f"a state file compressed with zstd ({location})")
     return content

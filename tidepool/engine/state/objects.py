@@ -114,7 +114,13 @@ class ObjectLog:
 
     def read(self) -> bytes | None:
         keys = self._last()
-        return b"".join(map(self._bucket.get, keys)) if keys else None
+        # Whoever wrote it takes it away when all is in the state, and one after the other: what is left of it is no journal.
+        if not keys or keys[0].name != self._numbered(keys[0].name.partition("-")[0], 0).name:
+            return None
+        try:
+            return b"".join(map(self._bucket.get, keys))
+        except FileNotFoundError:
+            return None
 
     def amend(self, line: bytes) -> None:
         if not (keys := self._last()):

@@ -24,7 +24,7 @@ from psycopg import errors, sql
 
 from tidepool.engine.errors import UsageError
 from tidepool.engine.state.bucket import require_no_password, without_credentials
-from tidepool.engine.state.files import StorageError
+from tidepool.engine.state.files import ContentDamaged, StorageError
 from tidepool.engine.state.objects import ObjectBucket
 
 _TABLE: Final = "pulumi_state"
@@ -92,7 +92,7 @@ class PostgresBucket(ObjectBucket):
         try:
             return base64.b64decode(rows[0][0] or "", validate=True)
         except ValueError as error:
-            raise StorageError(f"{self.location(key)} is damaged: {error}") from error
+            raise ContentDamaged(f"{self.location(key)} is damaged: {error}") from error
 
     def put(self, key: Path, content: bytes, *, new: bool = False) -> bool:
         data = json.dumps({"data": base64.b64encode(content).decode()})

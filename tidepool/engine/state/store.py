@@ -195,6 +195,7 @@ class CheckpointStore:
         Raises:
             NoSuchStack: when there is no such stack.
             CheckpointDamaged: when the file is not a checkpoint.
+            StorageError: when it cannot be read.
             UnsupportedCheckpoint: when it needs what this engine does not support.
         """
         path = self.find(ref)
@@ -204,7 +205,7 @@ class CheckpointStore:
             return read_checkpoint(self._bucket, path)
         except FileNotFoundError:
             raise NoSuchStack(ref.name) from None
-        except (json_text.JsonDamage, MalformedCheckpoint, files.StorageError) as error:
+        except (json_text.JsonDamage, MalformedCheckpoint, files.ContentDamaged) as error:
             raise CheckpointDamaged(self._damage(ref, path, error)) from error
 
     def write(self, ref: StackReference, document: dict[str, Any]) -> Path:
