@@ -18,6 +18,7 @@ from tidepool.components.files import Files, file_outputs
 from tidepool.components.scratch import has_files
 from tidepool.components.shared_accounting import sharing_outputs
 from tidepool.components.slurm_controller import SlurmController
+from tidepool.infrastructures.remote import ssh_outputs
 
 if TYPE_CHECKING:
     from tidepool.components.converged_node_pool import ConvergedNodePool
@@ -110,6 +111,7 @@ class Cluster:
             "logins": list(controller.logins.values()),
             "fleets": {name: fleet.nodes for name, fleet in self.fleets.items()},
             "sshKey": controller.private_key,
+            **ssh_outputs(),
         }
         outputs |= sharing_outputs(self.spec, controller.keys, controller.accounting_server)
         if controller.file_server is not None:

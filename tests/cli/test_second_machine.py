@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.shared import SHARED, Place, in_postgres, in_s3, shared  # noqa: F401 - fixtures
+from tests.engine.shared import SHARED, Place, in_folder, in_postgres, in_s3, shared  # noqa: F401 - fixtures
 from tests.objectstore import objectstore  # noqa: F401
 from tests.postgres import postgres  # noqa: F401
 from tidepool.cli.context import Context
@@ -17,10 +17,14 @@ from tidepool.cli.engine import Embedded
 from tidepool.cli.errors import Failure
 from tidepool.cli.passphrase import VARIABLE
 from tidepool.cli.stack import Stack, find_stack
-from tidepool.infrastructures.connection import ssh_folder
+from tidepool.infrastructures.connection import public_half, ssh_folder
+from tidepool.provider.keys import SshKeyKind
+from tidepool.resources.declarations import KeyPairModel
+from tidepool.resources.kind import Home, Task
 
 PULUMI_STACK = "urn:pulumi:physics::ops::pulumi:pulumi:Stack::ops-physics"
 SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
+TASK = Task("urn:pulumi:physics::ops::tidepool:keys:SshKey::ssh", 1.0, 0.0, print, print, print)
 CONNECTION = {"kind": "ssh", "stack": "physics", "address": "10.0.0.2", "user": "root"}
 
 
@@ -42,6 +46,12 @@ def deployment(key: str) -> dict[str, Any]:
     top = {"urn": PULUMI_STACK, "type": "pulumi:pulumi:Stack", "custom": False}
     outputs = {"controller": CONNECTION, "munge": {**SECRET, "plaintext": json.dumps("sesame")}}
     return {"version": 3, "deployment": {"manifest": {}, "resources": [{**top, "outputs": outputs}, access]}}
+
+
+def key_pair() -> tuple[str, str]:
+    """A private key and its public half, as the provider makes them."""
+    made = SshKeyKind(Home(Path(), Path())).create(KeyPairModel(), TASK).outputs
+    return str(made["privateKey"]), str(made["publicKey"])
 
 
 def machine(folder: Path, settings: dict[str, str]) -> Stack:
@@ -90,3 +100,55 @@ def test_the_second_machine_has_all_that_the_first_made(shared: Place, tmp_path:
         Failure, match=r"keys of the machines of stack physics cannot be read.*incorrect passphrase"
     ):
         third.outputs()
+
+
+def test_keys_that_the_first_machine_renewed_come_to_the_second(
+    in_folder: Place,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    both = {"PULUMI_BACKEND_URL": in_folder.url, "PULUMI_CONFIG_PASSPHRASE": "sesame"}
+    first, second = (machine(tmp_path / name, both) for name in ("first", "second"))
+    first.create()
+    folder = ssh_folder(second.data, "physics")
+
+    def renew(host_key: str = "ssh-ed25519 AAAA host", addresses: str = "10.0.0.[2-3]") -> str:
+        private, public = key_pair()
+        state = deployment(private)
+        top, access = state["deployment"]["resources"]
+        access["inputs"] |= {"hostKey": host_key, "addresses": addresses}
+        told = {"publicKey": public, "hostKey": host_key, "addresses": addresses}
+        top["outputs"]["sshAccess"] = told
+        (tmp_path / "state.json").write_text(json.dumps(state))
+        assert first.ask("stack", "import", "--file", str(tmp_path / "state.json")).code == 0
+        return private
+
+    asked: list[str] = []
+    whole = Stack._state_in_clear
+    monkeypatch.setattr(Stack, "_state_in_clear", lambda stack: asked.append("state") or whole(stack))
+    for arguments in ({}, {"host_key": "ssh-ed25519 BBBB host"}, {"addresses": "10.0.0.[2-9]"}):
+        private = renew(**arguments)
+        for _ in range(2):
+            assert second.outputs()
+            assert (folder / "key").read_text() == private
+        known = (folder / "known_hosts").read_text()
+        assert arguments.get("host_key", "ssh-ed25519 AAAA host").split()[1] in known
+        assert ("10.0.0.9" in known) is ("addresses" in arguments)
+    assert len(asked) == 3, "once for each"
+
+    # A machine that was killed between the files has the rest at the next look.
+    (folder / "key").unlink()
+    assert second.outputs()
+    assert (folder / "key").read_text() == private
+    assert len(asked) == 4
+
+
+def test_the_public_half_of_a_key_is_read_from_the_private_one() -> None:
+    private, public = key_pair()
+    assert public_half(private).split() == public.split()[:2]
+    for other in (
+        "",
+        "the private key",
+        "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n",
+    ):
+        assert public_half(other) == ""

@@ -13,6 +13,7 @@ import pytest
 
 from tests.cluster.specs import POOL
 from tests.components.stack import answers
+from tests.infrastructures.libvirt.specs import spec as libvirt_spec
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.cluster.users import UserList
@@ -246,3 +247,29 @@ def test_clusters_without_a_scope_of_their_own_are_refused() -> None:
 def test_clusters_with_the_same_addresses_are_refused() -> None:
     with pytest.raises(pulumi.RunError, match=r"10\.80\.128\.0/17 overlaps that of physics, 10\.80\.0\.0/16"):
         graph_of(two(second_network="10.80.128.0/17"))
+
+
+def test_the_outputs_say_by_which_keys_machines_are_reached_by_ssh_and_not_the_keys() -> None:
+    pytest.importorskip("pulumi_libvirt", reason="pulumi-libvirt is not installed: scripts/setup installs it")
+    found: list[dict[str, Any]] = []
+
+    def program() -> None:
+        cluster = Cluster("physics", libvirt_spec())
+        pulumi.Output.from_input(cluster.outputs["sshAccess"]).apply(found.append)
+
+    graph = register(program, answers)
+    (told,) = found
+    access = graph["tidepool:ssh:Access ssh@machines"].inputs
+    assert told == {
+        "publicKey": "ssh-ed25519 PUBLIC",
+        "hostKey": access["hostKey"],
+        "addresses": access["addresses"],
+    }
+    assert "sshAccess" not in graph_outputs(SPECS["whole"])
+
+
+def graph_outputs(spec: dict[str, Any]) -> list[str]:
+    """The names of the outputs of a cluster of a spec."""
+    found: list[str] = []
+    graph_of(lambda: found.extend(Cluster("physics", read_spec(spec)).outputs))
+    return found

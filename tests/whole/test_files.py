@@ -43,6 +43,11 @@ def rounds(cluster: Cluster, *days: float) -> None:
     )
 
 
+def days(first: float, end: float) -> list[float]:
+    """Days on which a clock that goes from round to round is believed: by halves."""
+    return [first + half / 2 for half in range(int(2 * (end - first)))]
+
+
 def later(cluster: Cluster) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(on(cluster, "ctl", "cat /root/later/report.json"))
     return found
@@ -78,11 +83,11 @@ def test_quotas_are_watched_and_scratch_is_wiped(images: Path, tmp_path: Path) -
         assert on(cluster, "cpu-1", "stat -c '%U %a' /scratch") == "root 755\n"
 
         # Told before, held by the job that runs, gone when it has ended.
-        rounds(cluster, *range(26))
+        rounds(cluster, *days(0, 26))
         (found,) = later(cluster)["scratch"].values()
         assert (found["files"], found["soon"], found["first"][0][0]) == (1, 1, "result")
         assert "result" in on(cluster, "login-1", "cat /scratch/.soon/researcher", RESEARCHER)
-        rounds(cluster, *range(26, 34))
+        rounds(cluster, *days(26, 33.5))
         (found,) = later(cluster)["scratch"].values()
         assert (found["held_by_jobs"], found["wiped"]) == (1, 0), later(cluster)
         with cluster.slurm() as slurm:

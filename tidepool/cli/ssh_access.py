@@ -1,4 +1,7 @@
-"""The keys by which a stack's machines are reached, on a machine that did not make them: they are secrets of the state."""
+"""The keys by which a stack's machines are reached, on a machine that did not make them: they are secrets of the state.
+
+Another machine may have renewed them: which they are now, the stack's outputs say by their public halves.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ _TYPE: Final = "tidepool:ssh:Access"
 
 
 def ensure_ssh_access(data: Path, outputs: Mapping[str, Any], state: Callable[[], Mapping[str, Any]]) -> None:
-    """Have the keys below ``data``, where the controller of ``outputs`` is reached by them and they are not there.
+    """Have the keys below ``data``, where the controller of ``outputs`` is reached by them, and they are not there or others.
 
     ``state`` gives the stack's state with its secrets shown; it is asked where it is needed.
     """
@@ -22,7 +25,7 @@ def ensure_ssh_access(data: Path, outputs: Mapping[str, Any], state: Callable[[]
     from tidepool.infrastructures.local.kernel.private import write_private
 
     folder = ssh_folder(data, str(controller["stack"]))
-    if (folder / "key").exists():
+    if _is_current(folder, outputs.get("sshAccess")):
         return
     for each in state()["deployment"].get("resources", ()):
         if each["type"] == _TYPE:
@@ -32,6 +35,22 @@ def ensure_ssh_access(data: Path, outputs: Mapping[str, Any], state: Callable[[]
             )
             for name, text in kept.items():
                 write_private(folder / name, text)
+
+
+def _is_current(folder: Path, access: Mapping[str, Any] | None) -> bool:
+    """Return whether the keys in ``folder`` are there, and are those of ``access``; None of a stack that does not say it yet."""
+    from tidepool.infrastructures.connection import kept_for_ssh, public_half
+
+    try:
+        key, known_hosts = (folder / "key").read_text(), (folder / "known_hosts").read_text()
+    except FileNotFoundError:
+        return False
+    if access is None:
+        return True
+    wanted = kept_for_ssh("", access["hostKey"], access["addresses"], int(access.get("port", 22)))
+    return (
+        known_hosts == wanted["known_hosts"] and public_half(key).split() == access["publicKey"].split()[:2]
+    )
 
 
 def _plain(value: Any) -> Any:

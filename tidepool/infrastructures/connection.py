@@ -10,6 +10,7 @@ It stays true when the machine boots again: what changes with a boot (a process,
 
 from __future__ import annotations
 
+import base64
 import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,11 +38,31 @@ def ssh_folder(data: Path, stack: str) -> Path:
 
 
 def kept_for_ssh(private_key: str, host_key: str, addresses: str, port: int) -> dict[str, str]:
-    """Return the texts in that folder, by name: ``host_key`` is what all of ``addresses``, a hostlist, show."""
+    """Return the texts in that folder, by name: ``host_key`` is what all of ``addresses``, a hostlist, show.
+
+    The private key comes last: where it is there, what was written with it is, too.
+    """
     # As SSH writes hosts with another port than its own.
     form = "{}" if port == 22 else f"[{{}}]:{port}"
     known = ",".join(form.format(address) for address in expand(addresses))
-    return {"key": private_key, "known_hosts": f"{known} {' '.join(host_key.split()[:2])}\n"}
+    return {"known_hosts": f"{known} {' '.join(host_key.split()[:2])}\n", "key": private_key}
+
+
+def public_half(private_key: str) -> str:
+    """Return the public key that OpenSSH's form of a private one has in clear, as ``ssh-ed25519 AAAA``; empty where it is another form."""
+    lines = [line for line in private_key.splitlines() if not line.startswith("-")]
+    try:
+        rest = base64.b64decode("".join(lines), validate=True).removeprefix(b"openssh-key-v1\0")
+        texts = []
+        # The cipher, how its key is derived, by what; after the count of keys, the public one, which begins with its kind.
+        for skipped in (0, 0, 0, 4):
+            length = int.from_bytes(rest[skipped : skipped + 4])
+            texts.append(rest[skipped + 4 : skipped + 4 + length])
+            rest = rest[skipped + 4 + length :]
+        kind = texts[3][4 : 4 + int.from_bytes(texts[3][:4])]
+        return f"{kind.decode('ascii')} {base64.b64encode(texts[3]).decode()}" if kind else ""
+    except ValueError:
+        return ""
 
 
 def transport(connection: Mapping[str, Any], data: Path) -> Transport:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import pulumi
@@ -28,6 +29,8 @@ class Ssh:
     access: resources.SshAccess
     files: tuple[File, ...]
     port: int | None = None
+    #: The public half of what the keys open machines by.
+    public_key: Output[str] | None = None
 
     def machine(
         self, order: MachineOrder, machine_id: Output[str], opts: pulumi.ResourceOptions | None = None
@@ -87,4 +90,15 @@ def _registered(spec: ClusterSpec, stack: str, port: int | None) -> Ssh:
         File(_HOST_KEY, Output.secret(machine_key.private_key), "0600"),
         File(f"{_HOST_KEY}.pub", machine_key.public_key),
     )
-    return Ssh(stack, access, files, port)
+    return Ssh(stack, access, files, port, administrator.public_key)
+
+
+def ssh_outputs() -> Mapping[str, Any]:
+    """Return an output of the stack that says which keys its machines are reached by, without them; none where none is by SSH."""
+    program = get_root_resource()
+    made = _OF_PROGRAMS.get(program) if program is not None else None
+    if made is None:
+        return {}
+    access = made[0].access
+    told = {"publicKey": made[0].public_key, "hostKey": access.host_key, "addresses": access.addresses}
+    return {"sshAccess": told if made[1] is None else {**told, "port": made[1]}}
