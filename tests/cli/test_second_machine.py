@@ -125,7 +125,12 @@ def test_keys_that_the_first_machine_renewed_come_to_the_second(
 
     asked: list[str] = []
     whole = Stack._state_in_clear
-    monkeypatch.setattr(Stack, "_state_in_clear", lambda stack: asked.append("state") or whole(stack))
+
+    def counted(stack: Stack) -> dict[str, Any]:
+        asked.append("state")
+        return whole(stack)
+
+    monkeypatch.setattr(Stack, "_state_in_clear", counted)
     for arguments in ({}, {"host_key": "ssh-ed25519 BBBB host"}, {"addresses": "10.0.0.[2-9]"}):
         private = renew(**arguments)
         for _ in range(2):

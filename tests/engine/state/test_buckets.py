@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -16,8 +17,10 @@ import pytest
 
 from tests.engine.shared import S3, Place
 from tests.faulty_line import Fault
+from tests.postgres import Postgres
 from tidepool.engine.errors import EngineError, NotSupportedError, UsageError
 from tidepool.engine.resource import ResourceState, Snapshot
+from tidepool.engine.state import postgres as state_postgres
 from tidepool.engine.state.bucket import Bucket
 from tidepool.engine.state.files import StorageError
 from tidepool.engine.state.layout import StackReference
@@ -327,6 +330,34 @@ def test_a_server_that_is_away_is_told_with_the_remedy(shared: Place) -> None:
             )
     finally:
         shared.start()
+    assert bucket.read(bucket.root / "x") == b"1"
+
+
+def test_a_postgresql_that_hangs_is_asked_no_longer_than_for_one_answer(
+    postgres: Postgres,
+    in_postgres: Place,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bucket: Any = in_postgres.bucket()
+    bucket.write(bucket.root / "x", b"1")
+    monkeypatch.setattr(state_postgres, "_ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(state_postgres, "_TRIED_FOR_S", 0.2)
+    tries: list[object] = []
+    opened = bucket._opened
+
+    def counted() -> Any:
+        tries.append(None)
+        return opened()
+
+    monkeypatch.setattr(bucket, "_opened", counted)
+    postgres.signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(StorageError, match="x cannot be read: "):
+            bucket.read(bucket.root / "x")
+    finally:
+        postgres.signal(signal.SIGCONT)
+    assert len(tries) == 1
+    monkeypatch.undo()
     assert bucket.read(bucket.root / "x") == b"1"
 
 

@@ -29,9 +29,11 @@ from tidepool.engine.state.objects import ObjectBucket
 
 _TABLE: Final = "pulumi_state"
 _CONNECT_TIMEOUT_S: Final = 5
-_ANSWER_TIMEOUT_S: Final = 30.0
-#: Between tries of a server that is away: a restart of it is outlived.
+_ANSWER_TIMEOUT_S: Final = 25.0
+#: Between tries of a server that is away: a restart of it is outlived. None begins after so long, so that one that hangs is given up
+#: after all three, 40 s (docs/administrators.md).
 _PAUSES_S: Final = (0.1, 0.5, 2.0, 5.0)
+_TRIED_FOR_S: Final = 10.0
 _PASSWORD: Final = "PGPASSWORD or ~/.pgpass"  # noqa: S105
 
 _MAKE: Final = (
@@ -152,6 +154,7 @@ class PostgresBucket(ObjectBucket):
             index=sql.SQL(f"{self._table}_key_prefix_idx"),
         )
         with self._lock:
+            until = time.monotonic() + _TRIED_FOR_S
             for pause_s in (*_PAUSES_S, None):
                 try:
                     connection = self._opened()
@@ -160,6 +163,8 @@ class PostgresBucket(ObjectBucket):
                 except psycopg.OperationalError as error:
                     self._disconnect()
                     if pause_s is None or isinstance(error, errors.QueryCanceled) or _is_refused(error):
+                        raise
+                    if time.monotonic() + pause_s >= until:
                         raise
                     time.sleep(pause_s)
         raise AssertionError("the last try is returned or raised")

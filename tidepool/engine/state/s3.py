@@ -5,6 +5,7 @@ Options of the URL: ``pkg/backend/diy/backend.go`` and gocloud.dev's ``aws`` and
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,10 +18,25 @@ from tidepool.engine.state.bucket import require_no_password, without_credential
 from tidepool.engine.state.files import StorageError
 from tidepool.engine.state.objects import ObjectBucket
 
-#: For one request and for all of its tries: a server that is restarted is outlived, one that hangs is not waited for.
-_TIMEOUT_S: Final = 20
-_CONNECT_TIMEOUT_S: Final = 5
-_TRIES: Final = 6
+#: For an answer, or more of it. A call is begun again for so long, so that a restart of the server is outlived: one that hangs is
+#: given up after both, 40 s (docs/administrators.md).
+_TIMEOUT_S: Final = 10.0
+_CONNECT_TIMEOUT_S: Final = 5.0
+_TRIED_FOR_S: Final = 30.0
+_FIRST_PAUSE_S: Final = 0.2
+_LONGEST_PAUSE_S: Final = 5.0
+#: A server's words for "not now", beside statuses of 500 and more.
+_BUSY_CODES: Final = frozenset(
+    {
+        "RequestTimeout",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+        "RequestThrottled",
+    }
+)
+_SERVER_ERROR: Final = 500
 #: S3 deletes as many at once.
 _AT_ONCE: Final = 1000
 _CREDENTIALS: Final = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile (AWS_PROFILE)"
@@ -130,17 +146,9 @@ class S3Bucket(ObjectBucket):
         return f"s3://{self._address.bucket}/{self.name(key)}"
 
     def get(self, key: Path) -> bytes:
-        from botocore.exceptions import HTTPClientError, IncompleteReadError
-
-        for is_last in (*[False] * _TRIES, True):
-            with self._explained("read", key):
-                try:
-                    content: bytes = self._call("get_object", Key=self.name(key))["Body"].read()
-                    return content
-                except (HTTPClientError, IncompleteReadError):
-                    if is_last:  # what is cut off in the middle, the library does not try again
-                        raise
-        raise AssertionError("the last try is returned or raised")
+        with self._explained("read", key):
+            content: bytes = self._call("get_object", Key=self.name(key))["Body"]
+            return content
 
     def put(self, key: Path, content: bytes, *, new: bool = False) -> bool:
         condition = {"IfNoneMatch": "*"} if new else {}
@@ -200,8 +208,21 @@ class S3Bucket(ObjectBucket):
                 return
             more = {"ContinuationToken": page["NextContinuationToken"]}
 
-    def _call(self, call: str, **arguments: Any) -> Any:
-        return getattr(self._client, call)(Bucket=self._address.bucket, **arguments)
+    def _call(self, call: str, **arguments: Any) -> dict[str, Any]:
+        """Return the answer to a call, with all of its content; it is begun again while the server is away or busy."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        until, pause_s = time.monotonic() + _TRIED_FOR_S, _FIRST_PAUSE_S
+        while True:
+            try:
+                answer: dict[str, Any] = getattr(self._client, call)(Bucket=self._address.bucket, **arguments)
+                # What is cut off in the middle is asked for anew, too.
+                return {**answer, "Body": answer["Body"].read()} if "Body" in answer else answer
+            except (BotoCoreError, ClientError) as error:
+                if not _may_pass(error) or time.monotonic() + pause_s >= until:
+                    raise
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     @contextmanager
     def _explained(self, done: str, key: Path) -> Iterator[None]:
@@ -251,6 +272,18 @@ _SETTINGS: Final = {
 }
 
 
+def _may_pass(error: Exception) -> bool:
+    """Return whether the same call may succeed a moment later."""
+    from botocore import exceptions
+
+    if isinstance(error, exceptions.ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        code = error.response.get("Error", {}).get("Code", "")
+        return status >= _SERVER_ERROR or code in _BUSY_CODES
+    away = (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError)
+    return isinstance(error, away)
+
+
 def _client(address: Address, env: Mapping[str, str]) -> Any:
     try:
         from botocore.config import Config
@@ -264,7 +297,7 @@ def _client(address: Address, env: Mapping[str, str]) -> Any:
     settings = Config(
         connect_timeout=_CONNECT_TIMEOUT_S,
         read_timeout=_TIMEOUT_S,
-        retries={"mode": "standard", "total_max_attempts": _TRIES},
+        retries={"total_max_attempts": 1},  # `_call` begins again
         # Servers other than AWS often know no checksums in trailers.
         request_checksum_calculation=told("request_checksum_calculation") or "when_required",
         response_checksum_validation=told("response_checksum_validation") or "when_required",
