@@ -114,7 +114,7 @@ def test_what_is_left_is_told(site: Site) -> None:
     assert (person["failed"], person["left"]) == (1, [{"path": "", "why": "Not a directory"}])
 
 
-def test_a_clock_that_is_doubted_is_told_and_a_person_can_say_that_it_is_right(site: Site) -> None:
+def test_a_clock_that_is_clock_wrong_is_told_and_a_person_can_say_that_it_is_right(site: Site) -> None:
     # By the service's own clock, which is right; the last rounds were by one that was 40 days behind.
     (site.service / "report.json").unlink()
     for day in range(-40, -37):

@@ -117,6 +117,8 @@ def test_whatever_leads_to_the_program_is_root_s_alone(tmp_path: Path) -> None:
     assert not list(open_to_others([program], []))
     (said,) = open_to_others([program], [inner])
     assert f"{inner}/bin may be written" in said
+    (said,) = open_to_others([program], [inner / "bin"])
+    assert f"{inner}/bin may be written" in said
     (inner / "bin").chmod(0o755)
     os.lchown(tmp_path / "opt", 1234, 1234)
     (said,) = open_to_others([program], [inner])

@@ -11,7 +11,7 @@ import click
 from tidepool.cli import show
 from tidepool.cli.cluster import not_up
 from tidepool.cli.errors import NOT_THERE, Failure
-from tidepool.cli.homes import DOUBTED, HomesView, Usage, files_of, service, view_homes
+from tidepool.cli.homes import CLOCK_REMEDY, HomesView, Usage, files_of, service, view_homes
 from tidepool.cli.options import json_option, stack_options
 from tidepool.cli.stack import Stack
 
@@ -107,8 +107,8 @@ def scratch_verb(stack: Stack, now: bool, trust_clock: bool, as_json: bool) -> N
     ]
     show.show(show.table(title, columns, rows))
     show.say(f"looked at {_date(report['at'])}" + (f"; {report['why']}" if report["why"] else ""))
-    if report.get("is_doubted"):
-        show.say(f"  {DOUBTED}")
+    if report.get("is_clock_wrong"):
+        show.say(f"  {CLOCK_REMEDY}")
     for name, each in report["scratch"].items():
         if each["failed"]:
             told = "; ".join(f"{path or name}: {why}" for path, why in each.get("left", ())[:_SHOWN])

@@ -125,7 +125,7 @@ def _ordered(people: list[Usage]) -> tuple[Usage, ...]:
 
 
 #: Of a wipe that does not believe the clock.
-DOUBTED: Final = "set the controller's clock, and it goes on; or if that is right, as after days without a round, `tidepool scratch --trust-clock`"
+CLOCK_REMEDY: Final = "set the controller's clock, and it goes on; or if that is right, as after days without a round, `tidepool scratch --trust-clock`"
 
 
 def file_problems(stack: Stack, outputs: Mapping[str, Any] | None) -> Iterator[Problem]:
@@ -134,8 +134,8 @@ def file_problems(stack: Stack, outputs: Mapping[str, Any] | None) -> Iterator[P
         yield from _home_problems(stack, outputs)
         if outputs and (outputs.get("files") or {}).get("scratch"):
             report = service(stack, outputs).report()
-            if report and report.get("is_doubted"):
-                yield Problem("note", f"scratch: {report['why']}", DOUBTED)
+            if report and report.get("is_clock_wrong"):
+                yield Problem("note", f"scratch: {report['why']}", CLOCK_REMEDY)
     except ClientError:
         return  # a controller that is down is a problem of its own
 

@@ -173,7 +173,7 @@ def open_to_others(paths: Iterable[Path], trees: Iterable[Path]) -> Iterator[str
     for tree in tops:
         wrong = [
             said
-            for each in _within(tree, tops)
+            for each in (tree, *_entries_below(tree, tops))
             if (said := _is_open(each, is_within=True)) and said not in told
         ]
         yield from wrong[:_SHOWN]
@@ -194,14 +194,14 @@ def _way(path: Path) -> Iterator[Path]:
             at = at.parent
 
 
-def _within(tree: str, others: Collection[str]) -> Iterator[str]:
+def _entries_below(tree: str, others: Collection[str]) -> Iterator[str]:
     """Yield what is in a tree, without ``others`` in it, which are looked at by themselves."""
     with os.scandir(tree) as entries:
         for entry in entries:
             if entry.path not in others:
                 yield entry.path
                 if entry.is_dir(follow_symlinks=False):
-                    yield from _within(entry.path, others)
+                    yield from _entries_below(entry.path, others)
 
 
 def _is_open(path: str, *, is_within: bool = False) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.cluster.specs import spec_mapping
 from tests.uml import run_in_kernel
 from tidepool.clients.files import quota_agent
 from tidepool.clients.files.homes import HomeFolder
 from tidepool.clients.here import Here
+from tidepool.cluster.spec_reading import read_spec
 
 AGENT = Path(quota_agent.__file__)
 MIB = 1 << 20
@@ -183,3 +187,9 @@ say(all=ask("set", default=5 << 20, quotas={}))
     refused = [name for name, text in writes if "exceeded" in text or "No space" in text]
     assert refused == ["ada", "bob"], writes
     assert "copied" in writes[-1][1]
+
+
+def test_the_remedy_for_an_export_is_what_a_spec_takes() -> None:
+    said = quota_agent.remedy("nfs4", "nas:/export", "/home", counts=False)
+    (line,) = re.findall(r"`(.*)`", said)
+    assert read_spec(spec_mapping(**yaml.safe_load(line))).file_server is not None

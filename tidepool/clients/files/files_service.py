@@ -353,8 +353,8 @@ def make_round(
     }
     report["up"] = up = up or uptime()
     should_be = now if before is None or trust_clock else expected(before, up)
-    report["is_doubted"] = abs(now - should_be) > _JUMP_S
-    report["expected"] = should_be if report["is_doubted"] else now
+    report["is_clock_wrong"] = abs(now - should_be) > _JUMP_S
+    report["expected"] = should_be if report["is_clock_wrong"] else now
     report["quiet_until"] = now
     home = os.open(policy["home"], _FOLDER & ~os.O_NOFOLLOW)
     try:
@@ -381,7 +381,7 @@ def make_round(
     return report
 
 
-def _doubt(report: Mapping[str, Any]) -> str:
+def _clock_reason(report: Mapping[str, Any]) -> str:
     days = abs(report["at"] - report["expected"]) / DAY_S
     should_be = time.strftime("%F %TZ", time.gmtime(report["expected"]))
     return f"nothing is wiped, for the clock is {days:.1f} days from what it should be after the last rounds: {should_be}"
@@ -407,8 +407,8 @@ def _scratch_round(
         starts = running()
     except (OSError, ValueError) as error:
         since, report["why"] = later, f"nothing is wiped, for Slurm does not say which jobs run: {error}"
-    if report["is_doubted"]:
-        since, report["why"] = later, _doubt(report)
+    if report["is_clock_wrong"]:
+        since, report["why"] = later, _clock_reason(report)
     file = f"{folder}/wiped.log"
     if os.path.exists(file) and os.path.getsize(file) > _LARGEST_LOG:
         os.replace(file, f"{file}.1")
