@@ -188,8 +188,11 @@ class AccountWatch:
         span: timedelta,
     ) -> _Look:
         """Count on from what is ``known``; and once a day all of the month from what was counted ``anew`` of it, a span each time."""
-        assert self._records is not None, "nothing was opened yet"
-        count = partial(counted, at=at, job_times=self._records.job_times, shapes=shapes, span=span)
+        records = self._records
+        assert records is not None, "nothing was opened yet"
+        # First, for it is quick, and nothing that was counted is lost where it fails.
+        limits = records.limits()
+        count = partial(counted, at=at, job_times=records.job_times, shapes=shapes, span=span)
         usage = known if goes_on(known, at) else None
         while usage is not None and usage.until < at:
             usage = count(usage)
@@ -206,7 +209,6 @@ class AccountWatch:
                 failure = str(error)
             if anew.until == at:
                 usage, anew = anew, None
-        limits = self._records.limits()
         parents = {
             each.account: each.parent for each in limits if each.parent and each.parent != ROOT_ACCOUNT
         }
