@@ -19,10 +19,12 @@ from tidepool.engine.state.files import StorageError
 from tidepool.engine.state.objects import ObjectBucket
 
 #: For an answer, or more of it. A call is begun again for so long, so that a restart of the server is outlived: one that hangs is
-#: given up after both, 40 s (docs/administrators.md).
+#: given up after both, 30 s (docs/administrators.md).
 _TIMEOUT_S: Final = 10.0
 _CONNECT_TIMEOUT_S: Final = 5.0
-_TRIED_FOR_S: Final = 30.0
+_TRIED_FOR_S: Final = 20.0
+#: Once one was given up, until one is answered: whoever has to end does not wait for each of its last calls.
+_TRIED_AFTER_THAT_FOR_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
 #: A server's words for "not now", beside statuses of 500 and more.
@@ -136,6 +138,8 @@ class S3Bucket(ObjectBucket):
         self._address = parse(url)
         self.folder = self._address.folder
         self._client = _client(self._address, env)
+        #: Whether the last call was given up.
+        self._is_away = False
         self._encryption = {
             argument: self._address.texts[name]
             for name, argument in (("ssetype", "ServerSideEncryption"), ("kmskeyid", "SSEKMSKeyId"))
@@ -212,15 +216,20 @@ class S3Bucket(ObjectBucket):
         """Return the answer to a call, with all of its content; it is begun again while the server is away or busy."""
         from botocore.exceptions import BotoCoreError, ClientError
 
-        until, pause_s = time.monotonic() + _TRIED_FOR_S, _FIRST_PAUSE_S
+        until = time.monotonic() + (_TRIED_AFTER_THAT_FOR_S if self._is_away else _TRIED_FOR_S)
+        pause_s = _FIRST_PAUSE_S
         while True:
             try:
                 answer: dict[str, Any] = getattr(self._client, call)(Bucket=self._address.bucket, **arguments)
-                # What is cut off in the middle is asked for anew, too.
-                return {**answer, "Body": answer["Body"].read()} if "Body" in answer else answer
+                if "Body" in answer:  # what is cut off in the middle is asked for anew, too
+                    answer = {**answer, "Body": answer["Body"].read()}
             except (BotoCoreError, ClientError) as error:
-                if not _may_pass(error) or time.monotonic() + pause_s >= until:
+                if not (may_pass := _may_pass(error)) or time.monotonic() + pause_s >= until:
+                    self._is_away = may_pass
                     raise
+            else:
+                self._is_away = False
+                return answer
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -247,7 +256,7 @@ class S3Bucket(ObjectBucket):
         return StorageError(f"{self.location(key)} cannot be {done}: {said}; {remedy}")
 
 
-_BUSY: Final = "it was tried for half a minute; run the command again once the server is well"
+_BUSY: Final = "it was tried again and again; run the command again once the server is well"
 _AWAY: Final = (
     "see whether the server runs and is reached from here (endpoint, region), and run the command again"
 )
