@@ -41,7 +41,7 @@ def test_a_cluster_with_its_state_in_a_bucket(
     try:
         cluster.up()
         passphrase = (kept / "secrets" / "passphrase").read_text()
-        assert (cluster.data / "passphrase").read_text() == passphrase
+        assert (cluster.data / "passphrase-shared").read_text() == passphrase
         assert not (cluster.data / "state").exists()
         state = (stacks / f"{cluster.stack}.json").read_text()
         assert passphrase.strip() not in state
