@@ -17,6 +17,7 @@ from tidepool.cli.engine import Embedded
 from tidepool.cli.errors import Failure
 from tidepool.cli.passphrase import VARIABLE
 from tidepool.cli.stack import Stack, find_stack
+from tidepool.engine.state.layout import StackReference
 from tidepool.infrastructures.connection import public_half, ssh_folder
 from tidepool.provider.keys import SshKeyKind
 from tidepool.resources.declarations import KeyPairModel
@@ -141,11 +142,20 @@ def test_keys_that_the_first_machine_renewed_come_to_the_second(
         assert ("10.0.0.9" in known) is ("addresses" in arguments)
     assert len(asked) == 3, "once for each"
 
+    # While somebody is at work, what is there may be newer than what the outputs say.
+    newer = renew()
+    with in_folder.backend().lock(StackReference("ops", "physics")):
+        assert second.outputs()
+        assert (folder / "key").read_text() == private
+    assert second.outputs()
+    assert (folder / "key").read_text() == (private := newer)
+    assert len(asked) == 4
+
     # A machine that was killed between the files has the rest at the next look.
     (folder / "key").unlink()
     assert second.outputs()
     assert (folder / "key").read_text() == private
-    assert len(asked) == 4
+    assert len(asked) == 5
 
 
 def test_the_public_half_of_a_key_is_read_from_the_private_one() -> None:

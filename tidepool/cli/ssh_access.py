@@ -13,10 +13,16 @@ from typing import Any, Final
 _TYPE: Final = "tidepool:ssh:Access"
 
 
-def ensure_ssh_access(data: Path, outputs: Mapping[str, Any], state: Callable[[], Mapping[str, Any]]) -> None:
+def ensure_ssh_access(
+    data: Path,
+    outputs: Mapping[str, Any],
+    state: Callable[[], Mapping[str, Any]],
+    is_changing: Callable[[], bool],
+) -> None:
     """Have the keys below ``data``, where the controller of ``outputs`` is reached by them, and they are not there or others.
 
-    ``state`` gives the stack's state with its secrets shown; it is asked where it is needed.
+    ``state`` gives the stack's state with its secrets shown; it is asked where it is needed. While somebody ``is_changing`` the
+    stack, keys that are there stay: they may be newer than what the outputs say.
     """
     controller = outputs.get("controller")
     if not isinstance(controller, Mapping) or controller.get("kind") != "ssh":
@@ -25,28 +31,34 @@ def ensure_ssh_access(data: Path, outputs: Mapping[str, Any], state: Callable[[]
     from tidepool.infrastructures.local.kernel.private import write_private
 
     folder = ssh_folder(data, str(controller["stack"]))
-    if _is_current(folder, outputs.get("sshAccess")):
+    kept = _kept(folder)
+    if kept is not None and (_is_of(kept, outputs.get("sshAccess")) or is_changing()):
         return
     for each in state()["deployment"].get("resources", ()):
         if each["type"] == _TYPE:
             inputs = {name: _plain(value) for name, value in each["inputs"].items()}
-            kept = kept_for_ssh(
+            found = kept_for_ssh(
                 inputs["privateKey"], inputs["hostKey"], inputs["addresses"], int(inputs.get("port", 22))
             )
-            for name, text in kept.items():
+            for name, text in found.items():
                 write_private(folder / name, text)
 
 
-def _is_current(folder: Path, access: Mapping[str, Any] | None) -> bool:
-    """Return whether the keys in ``folder`` are there, and are those of ``access``; None of a stack that does not say it yet."""
+def _kept(folder: Path) -> tuple[str, str] | None:
+    """Return the private key and the known hosts that are there; None where one of them is not."""
+    try:
+        return (folder / "key").read_text(), (folder / "known_hosts").read_text()
+    except FileNotFoundError:
+        return None
+
+
+def _is_of(kept: tuple[str, str], access: Mapping[str, Any] | None) -> bool:
+    """Return whether keys are those that the outputs tell of; a stack that was made before they did may have any."""
     from tidepool.infrastructures.connection import kept_for_ssh, public_half
 
-    try:
-        key, known_hosts = (folder / "key").read_text(), (folder / "known_hosts").read_text()
-    except FileNotFoundError:
-        return False
     if access is None:
         return True
+    key, known_hosts = kept
     wanted = kept_for_ssh("", access["hostKey"], access["addresses"], int(access.get("port", 22)))
     return (
         known_hosts == wanted["known_hosts"] and public_half(key).split() == access["publicKey"].split()[:2]

@@ -126,7 +126,7 @@ class Stack:
         found = self._document("the stack's outputs cannot be read", "output", "--json")
         if found:
             # Another administrator's machine may have made it.
-            ensure_ssh_access(self.data, found, self._state_in_clear)
+            ensure_ssh_access(self.data, found, self._state_in_clear, lambda: is_changing(self))
         return found
 
     def _state_in_clear(self) -> dict[str, Any]:
@@ -300,6 +300,21 @@ def state_files(stack: Stack) -> tuple[Path | None, Path | None, Path | None]:
         return None, None, None
     ref = StackReference(stack.project.name, stack.name)
     return layout.checkpoint(ref), layout.locks(ref), layout.journal(ref)
+
+
+def is_changing(stack: Stack) -> bool:
+    """Return whether somebody holds the lock of the stack, as far as its backend is one that is read here."""
+    from tidepool.engine.errors import NotSupportedError
+    from tidepool.engine.state.backend import DiyBackend
+    from tidepool.engine.state.layout import StackReference, backend_url
+
+    env = stack.environment
+    try:
+        url = backend_url(env, stack.project.backend_url)
+        backend = DiyBackend.from_url(url, Path(env.get("HOME") or Path.home()), stack.project.root, env)
+    except NotSupportedError:
+        return False
+    return bool(backend.bucket.names(backend.layout.locks(StackReference(stack.project.name, stack.name))))
 
 
 #: In the stack's folder.
