@@ -426,6 +426,17 @@ def test_homes_are_counted_where_there_is_no_scratch_to_be_had() -> None:
         assert f"nothing is wiped: [Errno 2] No such file or directory: '{site.scratch}'" in report["why"]
 
 
+def test_homes_that_cannot_be_had_are_told_and_a_notice_stays() -> None:
+    with a_site("ada") as site:
+        made = now_of(site.scratch)
+        away = site.home.rename(site.folder / "away")
+        report = site.round(made)
+        assert "nothing is looked at: [Errno 2] No such file or directory" in report["why"]
+        assert report["quiet_until"] == made + 7 * DAY_S
+        away.rename(site.home)
+        assert site.round(made + DAY_S)["quiet_until"] == made + 7 * DAY_S
+
+
 def own_folder(scratch: Path, name: str, uid: int) -> None:
     (scratch / name).mkdir(0o700)
     os.chown(scratch / name, uid, uid)

@@ -108,6 +108,8 @@ class Log:
     def __init__(self, path: str, now: float) -> None:
         self._now = now
         self.person = ""
+        if os.path.exists(path) and os.path.getsize(path) > _LARGEST_LOG:
+            os.replace(path, f"{path}.1")
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._size = os.fstat(self._fd).st_size
 
@@ -355,30 +357,36 @@ def make_round(
     should_be = now if before is None or trust_clock else expected(before, up)
     report["is_clock_wrong"] = abs(now - should_be) > _JUMP_S
     report["expected"] = should_be if report["is_clock_wrong"] else now
-    report["quiet_until"] = now
-    home = os.open(policy["home"], _FOLDER & ~os.O_NOFOLLOW)
+    last = before if before and before["policy"].get("scratch") == policy.get("scratch") else None
+    # By the clock as it should be: of a rule that came while it was wrong, people are told no longer for that.
+    until = quiet_until(policy, last, report["expected"])
+    if trust_clock:
+        until = max(min(until, now + policy["warn_days"] * DAY_S), now + DAY_S)
+    report["quiet_until"] = until
     try:
-        homes = list(people(home, report["left"]))
-        if policy.get("scratch"):
-            if trust_clock and before is not None:
-                notice = min(before["quiet_until"], now + policy["warn_days"] * DAY_S)
-                before = {**before, "quiet_until": max(notice, now + DAY_S)}
-            try:
-                _scratch_round(policy, before, now, folder, running, homes, report)
-            except OSError as error:
-                report["why"] = f"nothing is wiped: {error}"
-        if policy.get("count_home"):
-            for name, there in homes:
-                found = Found(there.st_uid)
-                try:
-                    enter(home, name, "", found, there.st_dev)
-                except OSError as error:
-                    found.fail("", error)
-                report["home"][name] = found.to_json()
-    finally:
-        os.close(home)
+        home = os.open(policy["home"], _FOLDER & ~os.O_NOFOLLOW)
+        try:
+            homes = list(people(home, report["left"]))
+            if policy.get("scratch"):
+                _scratch_round(policy, now, folder, running, homes, report)
+            if policy.get("count_home"):
+                for name, there in homes:
+                    report["home"][name] = _count_of(name, there, home).to_json()
+        finally:
+            os.close(home)
+    except OSError as error:
+        report["why"] = f"nothing is looked at: {error}"
     report["took_s"] = time.monotonic() - began
     return report
+
+
+def _count_of(name: str, there: os.stat_result, home: int) -> Found:
+    found = Found(there.st_uid)
+    try:
+        enter(home, name, "", found, there.st_dev)
+    except OSError as error:
+        found.fail("", error)
+    return found
 
 
 def _clock_reason(report: Mapping[str, Any]) -> str:
@@ -389,16 +397,13 @@ def _clock_reason(report: Mapping[str, Any]) -> str:
 
 def _scratch_round(
     policy: Policy,
-    before: Mapping[str, Any] | None,
     now: float,
     folder: str,
     running: Callable[[], Mapping[int, float]],
     homes: Sequence[tuple[str, os.stat_result]],
     report: dict[str, Any],
 ) -> None:
-    last = before if before is not None and before["policy"].get("scratch") == policy["scratch"] else None
-    # By the clock as it should be: of a rule that came while it was wrong, people are told no longer for that.
-    since = report["quiet_until"] = quiet_until(policy, last, report["expected"])
+    since = report["quiet_until"]
     later = max(since, now + policy["every_s"])
     starts: Mapping[int, float] = {}
     if now < since:
@@ -409,20 +414,22 @@ def _scratch_round(
         since, report["why"] = later, f"nothing is wiped, for Slurm does not say which jobs run: {error}"
     if report["is_clock_wrong"]:
         since, report["why"] = later, _clock_reason(report)
-    file = f"{folder}/wiped.log"
-    if os.path.exists(file) and os.path.getsize(file) > _LARGEST_LOG:
-        os.replace(file, f"{file}.1")
-    log = Log(file, now)
     try:
-        scratch = os.open(policy["scratch"], _FOLDER & ~os.O_NOFOLLOW)
+        log = Log(f"{folder}/wiped.log", now)
         try:
-            wipe = Wipe(now, policy["wipe_after_days"], policy["warn_days"], starts, since, log)
-            for name, there in homes:
-                report["scratch"][name] = _wipe_of(name, there, scratch, policy["scratch"], wipe).to_json()
+            scratch = os.open(policy["scratch"], _FOLDER & ~os.O_NOFOLLOW)
+            try:
+                wipe = Wipe(now, policy["wipe_after_days"], policy["warn_days"], starts, since, log)
+                for name, there in homes:
+                    report["scratch"][name] = _wipe_of(
+                        name, there, scratch, policy["scratch"], wipe
+                    ).to_json()
+            finally:
+                os.close(scratch)
         finally:
-            os.close(scratch)
-    finally:
-        log.close()
+            log.close()
+    except OSError as error:
+        report["why"] = f"nothing is wiped: {error}"
 
 
 def _wipe_of(name: str, home: os.stat_result, scratch: int, path: str, wipe: Wipe) -> Found:
