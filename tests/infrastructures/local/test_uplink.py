@@ -27,7 +27,7 @@ from tests.infrastructures.local.outside import (
     ruleset,
     world,
 )
-from tests.infrastructures.local.stacks import PYTHON, Stack
+from tests.infrastructures.local.stacks import PYTHON, Stack, kill_hard
 from tidepool.cluster.boot import Service
 from tidepool.cluster.flows import Flow, Forward, Peer
 from tidepool.infrastructures.local.checks import checks_of
@@ -42,6 +42,9 @@ from tidepool.infrastructures.local.kernel import (
 from tidepool.infrastructures.local.kernel.layout import network_paths
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline
 from tidepool.infrastructures.local.kernel.uplink import is_as_known, set_uplink
+from tidepool.infrastructures.local.kinds import NetworkKind
+from tidepool.infrastructures.local.resources import NetworkModel
+from tidepool.resources.kind import Home, Task
 
 NODE, LOGIN = "10.77.0.11", "10.77.0.12"
 LICENCE, PROXY = 27000, 3128
@@ -174,8 +177,7 @@ def test_what_somebody_changed_is_seen_and_put_back(
     network = network_paths(stack.data, stack.name, "net")
     assert is_as_known(network, rules)
     found = next(each for each in devices() if each.startswith("tide"))
-    table = subprocess.run(["nft", "list", "tables", "ip"], capture_output=True, text=True, check=True)
-    told = command.format(device=found, table=table.stdout.split()[2]).split()
+    told = command.format(device=found, table=_table()).split()
     prefix = stack.network().prefix if where == "switch" else ()
     subprocess.run([*prefix, *told], check=True)
     assert not is_as_known(network, rules)
@@ -204,6 +206,35 @@ def test_a_switch_that_died_has_its_uplink_again(stack: Stack, outside: Outside)
     argv = (PYTHON, "-c", ECHO, "22", f"cpu-1 of {stack.name}")
     stack.create(stack.spec(1, Service("echo", argv, ready="tcp:22")))
     assert reach(stack, LICENCES) == f"outside to {HOST}: hello"
+
+
+def test_after_a_boot_of_the_host_what_it_lacks_is_told_and_the_next_up_makes_the_rest(
+    stack: Stack, outside: Outside
+) -> None:
+    department(stack, Rules((TO_LICENCES,), (FROM_LICENCES,)))
+    kind = NetworkKind(Home(stack.data, stack.data))
+    wanted = NetworkModel(
+        stack=stack.name, network="net", cidr="10.77.0.0/16", egress=(TO_LICENCES,), ingress=(FROM_LICENCES,)
+    )
+    assert list(kind.mistakes(wanted)) == []
+    # Files are what is left after a boot: no process, no table, no setting that nobody wrote into a file.
+    kill_hard(stack.read("cpu-1").pid or 0)
+    kill_hard(stack.read("cpu-2").pid or 0)
+    kill_hard(stack.network().pid or 0)
+    subprocess.run(["nft", "delete", "table", "ip", _table()], check=True)
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("0")
+    (told,) = kind.mistakes(wanted)
+    assert "sysctl -w net.ipv4.ip_forward=1" in told.reason
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+    assert list(kind.mistakes(wanted)) == []
+    assert kind.look("", wanted) == {"state": "dead"}
+    kind.create(wanted, Task("urn", 60.0, time.monotonic() + 60, print, print, print))
+    department(stack, Rules((TO_LICENCES,), (FROM_LICENCES,)))
+    assert reach(stack, LICENCES) == f"outside to {HOST}: hello"
+    assert outside.ask(2222, source=LICENCES).startswith("cpu-2")
+    # Somebody closes it while the cluster runs.
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("0")
+    assert len(list(kind.mistakes(wanted))) == 1
 
 
 _MAKE = (
@@ -251,7 +282,7 @@ def test_what_this_machine_lacks_is_told(stack: Stack, other_stack: Stack, outsi
     assert "2223" in listening.what
     Path("/proc/sys/net/ipv4/ip_forward").write_text("0")
     (closed,) = uplink_lacks(network, Rules((TO_LICENCES,)))
-    assert closed.remedy == "sysctl -w net.ipv4.ip_forward=1"
+    assert closed.remedy.startswith("sysctl -w net.ipv4.ip_forward=1 ")
     # Between switches nothing passes this machine itself.
     assert list(uplink_lacks(network, Rules(peers=(Peer("10.88.0.0/16", (), ()),)))) == []
     # The doctor says it of a stack whose spec asks for it, and of no other.
@@ -275,3 +306,9 @@ def _link(stack: Stack) -> str:
         check=True,
     )
     return told.stdout.split()[3].partition("/")[0]
+
+
+def _table() -> str:
+    """The name of the one table that the host has of a stack."""
+    told = subprocess.run(["nft", "list", "tables", "ip"], capture_output=True, text=True, check=True)
+    return told.stdout.split()[2]

@@ -41,7 +41,7 @@ from tidepool.infrastructures.local.kernel import (
 from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.infrastructures.local.kernel.layout import network_paths
 from tidepool.infrastructures.local.kernel.private import make_private, remove_if_empty
-from tidepool.infrastructures.local.kernel.uplink import is_as_known, is_recorded, set_uplink
+from tidepool.infrastructures.local.kernel.uplink import is_as_known, set_uplink
 from tidepool.infrastructures.local.resources import (
     Machine,
     MachineModel,
@@ -82,7 +82,7 @@ class NetworkKind(IdempotentKind[NetworkModel]):
             return spec_mistakes(error, {"name": "network"})
         place = network_paths(self._home.data, wanted.stack, wanted.network)
         rules = _rules(wanted)
-        lacks = [] if is_recorded(place, rules) else list(uplink_lacks(place, rules))
+        lacks = list(uplink_lacks(place, rules))
         if not self._is_up(spec):  # where one is, more can be made
             lacks += self._found_lacking()
         return [Mistake("", str(lack)) for lack in lacks]

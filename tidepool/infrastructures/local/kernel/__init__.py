@@ -14,6 +14,7 @@ from tidepool.infrastructures.local.kernel.entry import network_prefix as networ
 from tidepool.infrastructures.local.kernel.errors import BadSpec as BadSpec
 from tidepool.infrastructures.local.kernel.errors import BootFailed as BootFailed
 from tidepool.infrastructures.local.kernel.errors import InUse as InUse
+from tidepool.infrastructures.local.kernel.errors import Lack as Lack
 from tidepool.infrastructures.local.kernel.errors import LocalError as LocalError
 from tidepool.infrastructures.local.kernel.errors import NoSuchMachine as NoSuchMachine
 from tidepool.infrastructures.local.kernel.errors import NoSuchNetwork as NoSuchNetwork
@@ -32,11 +33,10 @@ from tidepool.infrastructures.local.kernel.network import create_network as crea
 from tidepool.infrastructures.local.kernel.network import delete_network as delete_network
 from tidepool.infrastructures.local.kernel.network import list_networks as list_networks
 from tidepool.infrastructures.local.kernel.network import read_network as read_network
-from tidepool.infrastructures.local.kernel.preflight import Lack as Lack
 from tidepool.infrastructures.local.kernel.preflight import Plans as Plans
 from tidepool.infrastructures.local.kernel.preflight import kubelets_at_most as kubelets_at_most
 from tidepool.infrastructures.local.kernel.preflight import preflight as preflight
-from tidepool.infrastructures.local.kernel.preflight import uplink_lacks as uplink_lacks
 from tidepool.infrastructures.local.kernel.ruleset import Rules as Rules
 from tidepool.infrastructures.local.kernel.spec import MachineSpec as MachineSpec
 from tidepool.infrastructures.local.kernel.spec import NetworkSpec as NetworkSpec
+from tidepool.infrastructures.local.kernel.uplink_lacks import uplink_lacks as uplink_lacks

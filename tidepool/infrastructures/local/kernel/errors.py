@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tidepool.cluster.failures import Cause
@@ -69,6 +70,18 @@ class TimedOut(LocalError):
     """It took longer than allowed. What was made so far is known, and the same call goes on from there."""
 
     cause = "boot"
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Something that is missing, and the command or step that mends it. Nothing works without a ``fatal`` one."""
+
+    what: str
+    remedy: str
+    fatal: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.remedy}"
 
 
 @contextmanager

@@ -28,6 +28,12 @@ def run_ip(where: Lifeline | None, lines: Sequence[str]) -> bool:
     return True
 
 
+def listed(where: Lifeline | None, *command: str) -> str:
+    """The output of a program that lists something; nothing where it finds nothing, or the process is gone."""
+    done = run_in(where, command)
+    return "" if done is None or done.returncode else done.stdout
+
+
 def run_in(
     where: Lifeline | None, command: Sequence[str], stdin: str = ""
 ) -> subprocess.CompletedProcess[str] | None:

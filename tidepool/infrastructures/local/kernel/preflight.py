@@ -19,12 +19,9 @@ from tidepool.infrastructures.local.kernel.birth import COMPILER, COMPILER_REMED
 from tidepool.infrastructures.local.kernel.cgroup import hierarchies
 from tidepool.infrastructures.local.kernel.cgroup_versions import lacking
 from tidepool.infrastructures.local.kernel.confinement import unheld
-from tidepool.infrastructures.local.kernel.errors import BootFailed, LocalError, TimedOut, explained
-from tidepool.infrastructures.local.kernel.layout import Paths
+from tidepool.infrastructures.local.kernel.errors import BootFailed, Lack, LocalError, TimedOut, explained
 from tidepool.infrastructures.local.kernel.network import try_cabling
 from tidepool.infrastructures.local.kernel.plan import encode, overlay_steps
-from tidepool.infrastructures.local.kernel.ruleset import Rules
-from tidepool.infrastructures.local.kernel.uplink import forwarded_ports
 
 #: Each with the Debian package that has it.
 _COMMANDS: Final = {"ip": "iproute2", "nsenter": "util-linux"}
@@ -38,8 +35,6 @@ _PIDS_PER_MACHINE: Final = 16
 _INOTIFY_PER_KUBELET: Final = 8
 _INOTIFY: Final = "fs.inotify.max_user_instances"
 _TRIAL_S: Final = 20.0
-#: In /proc/net/tcp.
-_LISTEN: Final = "0A"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +50,6 @@ class Plans:
     controllers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Lack:
-    """Something that is missing, and the command or step that mends it. Nothing works without a ``fatal`` one."""
-
-    what: str
-    remedy: str
-    fatal: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.remedy}"
-
-
 def preflight(data: Path, plans: Plans = Plans()) -> tuple[Lack, ...]:
     """All that this machine lacks. Where it seems to have all, a machine's parts are tried, and taken away again.
 
@@ -77,40 +60,6 @@ def preflight(data: Path, plans: Plans = Plans()) -> tuple[Lack, ...]:
     if not any(lack.fatal for lack in found):
         found.extend(_trial(data))
     return tuple(found)
-
-
-def uplink_lacks(network: Paths, rules: Rules) -> Iterator[Lack]:
-    """Yield what this machine lacks for the uplink of a network: a program, forwarding, ports that are free."""
-    if not rules:
-        return
-    if shutil.which("nft") is None:
-        yield Lack(
-            "firewall: the command nft, which holds the cluster to it, is not on PATH",
-            "apt-get install nftables",
-        )
-    if (rules.egress or rules.ingress) and _setting("net.ipv4.ip_forward") == 0:
-        yield Lack(
-            "firewall: net.ipv4.ip_forward is 0, so this machine lets nothing through",
-            "sysctl -w net.ipv4.ip_forward=1",
-        )
-    taken = {*_listening(), *forwarded_ports(network)}
-    for port in (each.port for each in rules.ingress):
-        if port in taken:
-            yield Lack(
-                f"firewall.logins.port: port {port} of this machine, which is to lead to a login machine, is in use here",
-                "write another one to firewall.logins.port",
-            )
-
-
-def _listening() -> Iterator[int]:
-    """Ports of TCP that others reach something of this machine on."""
-    for family, loopback in (("tcp", "0100007F"), ("tcp6", "00000000000000000000000001000000")):
-        path = Path("/proc/net") / family
-        for line in path.read_text().splitlines()[1:] if path.exists() else ():
-            _, local, _, state, *_ = line.split()
-            address, _, port = local.partition(":")
-            if state == _LISTEN and address != loopback:
-                yield int(port, 16)
 
 
 def kubelets_at_most() -> int:

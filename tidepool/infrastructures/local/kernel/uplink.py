@@ -13,8 +13,6 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
-import re
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -24,7 +22,7 @@ from tidepool.infrastructures.local.kernel.errors import LocalError, NoSuchNetwo
 from tidepool.infrastructures.local.kernel.layout import Paths, machine_paths
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline
 from tidepool.infrastructures.local.kernel.lock import locked
-from tidepool.infrastructures.local.kernel.netns import run_in, run_ip
+from tidepool.infrastructures.local.kernel.netns import listed, run_in, run_ip
 from tidepool.infrastructures.local.kernel.peering import are_connected, connect_peers
 from tidepool.infrastructures.local.kernel.private import write_private
 from tidepool.infrastructures.local.kernel.record import load
@@ -38,11 +36,14 @@ from tidepool.infrastructures.local.kernel.ruleset import (
     removal,
     switch_ruleset,
 )
+from tidepool.infrastructures.local.kernel.uplink_lacks import (
+    FORWARDS,
+    forwarded_ports,
+    table_of,
+)
 
 #: Pairs of addresses for uplinks. Clouds have services of their own further up in 169.254.0.0/16.
 _LINKS: Final = ipaddress.IPv4Network("169.254.64.0/18")
-_FORWARDS: Final = "/proc/sys/net/ipv4/ip_forward"
-_FORWARD: Final = re.compile(r"tcp dport (\d+) dnat to ")
 _LOCK_S: Final = 30.0
 
 
@@ -76,12 +77,6 @@ def gateway_of(network: Paths) -> str:
     return found.gateway if found else ""
 
 
-def table_of(network: Paths) -> str:
-    """The name of its table on the host: ``tidepool-0f3a6b1c-physics-net``, with a digest of the data folder."""
-    _, stack, _, name = network.cgroup.split("/")
-    return f"tidepool-{stack}-{name}"
-
-
 def set_uplink(place: Paths, gateway: str, rules: Rules) -> None:
     """Bring a network's uplink to its rules; without any, take it away. The network is up.
 
@@ -108,15 +103,9 @@ def set_uplink(place: Paths, gateway: str, rules: Rules) -> None:
             _connect(link, switch)
             for machine in _machines(place, switch):
                 run_ip(machine, (f"route replace default via {gateway}",))
-        run_in(switch, ("tee", _FORWARDS), "1")
+        run_in(switch, ("tee", FORWARDS), "1")
         connect_peers(place, _cidr(place), switch, rules.peers)
         replace(made, rules=_digest(rules), stands=_standing(link, switch)).save(place.uplink)
-
-
-def is_recorded(place: Paths, rules: Rules) -> bool:
-    """Return whether the network's uplink was last made for these rules; whether it stands is not looked at."""
-    known = _load(place)
-    return known.rules == _digest(rules) if known is not None else not rules
 
 
 def is_as_known(place: Paths, rules: Rules) -> bool:
@@ -128,20 +117,10 @@ def is_as_known(place: Paths, rules: Rules) -> bool:
     return stands and are_connected(place, _cidr(place), switch, rules.peers)
 
 
-def forwarded_ports(place: Paths) -> Iterator[int]:
-    """Ports of this machine that lead to login machines of others than this network."""
-    table = ""
-    for line in _listed_tables().splitlines():
-        if line.startswith("table "):
-            table = line.split()[2]
-        elif table.startswith("tidepool-") and table != table_of(place) and (match := _FORWARD.search(line)):
-            yield int(match[1])
-
-
 def remove_uplink(place: Paths) -> None:
     """Take away what the host has of the uplink of a network whose switch is gone; its record may be lost."""
     table = table_of(place)
-    if place.uplink.exists() or _has_table(table):
+    if place.uplink.exists() or table in forwarded_ports():
         _nft(None, removal(table))
         # It goes with the switch, but not at once.
         _remove_device(_device_of(table))
@@ -153,7 +132,7 @@ def _cidr(place: Paths) -> str:
 
 def _take_away(place: Paths, device: str, switch: Lifeline) -> None:
     connect_peers(place, _cidr(place), switch, ())
-    run_in(switch, ("tee", _FORWARDS), "0")
+    run_in(switch, ("tee", FORWARDS), "0")
     for machine in _machines(place, switch):
         run_ip(machine, ("route flush exact 0.0.0.0/0",))
     _remove_device(device)
@@ -183,9 +162,9 @@ def _connect(link: Link, switch: Lifeline) -> None:
 
 
 def _is_up(link: Link, switch: Lifeline) -> bool:
-    return link.host in _listed(
+    return link.host in listed(
         None, "ip", "-o", "-4", "addr", "show", "dev", link.device, "up"
-    ) and link.host in _listed(switch, "ip", "-4", "route", "show", "default")
+    ) and link.host in listed(switch, "ip", "-4", "route", "show", "default")
 
 
 def _free_link(place: Paths) -> Link:
@@ -194,7 +173,7 @@ def _free_link(place: Paths) -> Link:
     device = _device_of(table)
     taken = [
         line.split()[3].partition("/")[0]
-        for line in _listed(None, "ip", "-o", "-4", "addr", "show").splitlines()
+        for line in listed(None, "ip", "-o", "-4", "addr", "show").splitlines()
         if line.split()[1] != device
     ]
     pairs = _LINKS.num_addresses // 2
@@ -212,7 +191,7 @@ def _device_of(table: str) -> str:
 
 def _remove_device(device: str) -> None:
     done = run_in(None, ("ip", "link", "delete", device))
-    if done is not None and done.returncode and _listed(None, "ip", "link", "show", "dev", device):
+    if done is not None and done.returncode and listed(None, "ip", "link", "show", "dev", device):
         raise LocalError(f"ip refused to delete {device}: {done.stderr.strip()}")
 
 
@@ -224,9 +203,9 @@ def _standing(link: Link, switch: Lifeline) -> str:
         (None, ("ip", "-o", "-4", "addr", "show", "dev", link.device, "up")),
         (switch, ("ip", "-o", "-4", "addr", "show", "dev", UPLINK, "up")),
         (switch, ("ip", "-4", "route", "show", "default")),
-        (switch, ("cat", _FORWARDS)),
+        (switch, ("cat", FORWARDS)),
     )
-    text = "\0".join(_listed(where, *command) for where, command in commands)
+    text = "\0".join(listed(where, *command) for where, command in commands)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -244,21 +223,6 @@ def _machines(place: Paths, switch: Lifeline) -> Iterator[Lifeline]:
             record = load(machine_paths(data, stack, folder.name).record)
             if record.standing is not None and record.switch == switch:
                 yield record.standing
-
-
-def _has_table(table: str) -> bool:
-    return f"table ip {table} {{" in _listed_tables().splitlines()
-
-
-def _listed_tables() -> str:
-    """All of the host's; nothing without nft, by which alone they are made."""
-    return _listed(None, "nft", "list", "ruleset", "ip") if shutil.which("nft") else ""
-
-
-def _listed(where: Lifeline | None, *command: str) -> str:
-    """The output of a program that lists something; nothing where it finds nothing."""
-    done = run_in(where, command)
-    return "" if done is None or done.returncode else done.stdout
 
 
 def _nft(where: Lifeline | None, ruleset: str) -> None:
