@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,12 +36,15 @@ from tidepool.infrastructures.local.kernel import (
     LocalError,
     NetworkSpec,
     Rules,
+    TimedOut,
     enter_prefix,
+    uplink,
     uplink_lacks,
     wait_ready,
 )
 from tidepool.infrastructures.local.kernel.layout import network_paths
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline
+from tidepool.infrastructures.local.kernel.lock import host_locked
 from tidepool.infrastructures.local.kernel.uplink import is_as_known, set_uplink
 from tidepool.infrastructures.local.kinds import NetworkKind
 from tidepool.infrastructures.local.resources import NetworkModel
@@ -290,6 +294,42 @@ def test_what_this_machine_lacks_is_told(stack: Stack, other_stack: Stack, outsi
     found = [[*checks_of(spec(each), other_stack.name, other_stack.data)] for each in (asking, {})]
     assert [[(each.state, each.remedy) for each in one] for one in found] == [[("lacks", closed.remedy)], []]
     assert list(uplink_lacks(network, Rules())) == []
+
+
+def test_of_two_that_take_a_port_at_once_one_has_it_and_the_other_is_told(
+    stack: Stack, other_stack: Stack, outside: Outside
+) -> None:
+    rules = Rules((TO_LICENCES,), (FROM_LICENCES,))
+    for one in (stack, other_stack):
+        department(one, Rules())
+    with ThreadPoolExecutor() as threads:
+        errors = [
+            each.exception() for each in [threads.submit(apply, one, rules) for one in (stack, other_stack)]
+        ]
+    (told,) = filter(None, errors)
+    assert isinstance(told, LocalError)
+    assert "firewall.logins.port: port 2222" in str(told)
+    first, second = (stack, other_stack) if errors[0] is None else (other_stack, stack)
+    assert outside.ask(2222, source=LICENCES).startswith(f"cpu-2 of {first.name}")
+    # Of the other nothing was changed, and at another port it has what it wants.
+    assert "Network is unreachable" in reach(second, LICENCES)
+    apply(second, replace(rules, ingress=(replace(FROM_LICENCES, port=2223),)))
+    with pytest.raises(LocalError, match=r"firewall\.logins\.port: port 2222"):
+        apply(second, rules)
+    for one, port in ((first, 2222), (second, 2223)):
+        assert outside.ask(port, source=LICENCES).startswith(f"cpu-2 of {one.name}")
+
+
+def test_addresses_of_an_uplink_are_chosen_by_one_at_a_time(
+    stack: Stack, outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.network()
+    monkeypatch.setattr(uplink, "_LOCK_S", 0.0)
+    # Whoever holds it may have another data folder: it is the host's network that has the addresses.
+    with host_locked(0.0), pytest.raises(TimedOut):
+        apply(stack, Rules((TO_LICENCES,)))
+    apply(stack, Rules((TO_LICENCES,)))
+    assert _link(stack)
 
 
 def test_an_uplink_of_a_network_that_is_not_up_is_refused(stack: Stack) -> None:

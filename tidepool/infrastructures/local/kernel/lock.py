@@ -1,4 +1,4 @@
-"""One caller at a time on a machine or a network. The kernel lets go of a lock when its holder dies."""
+"""One caller at a time on a machine, a network or the host's own network. The kernel lets go of a lock when its holder dies."""
 
 from __future__ import annotations
 
@@ -31,25 +31,49 @@ def locked(path: Path, timeout_s: float) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def host_locked(timeout_s: float) -> Iterator[None]:
+    """Hold the lock of the network that this thread is in, the host's: for who takes what is there once, whatever the data folder.
+
+    Raises:
+        TimedOut: somebody else held it for ``timeout_s``.
+    """
+    # The namespace is a file that is there once, and nobody can remove it.
+    descriptor = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if not _flock(descriptor, time.monotonic() + timeout_s):
+            raise TimedOut(f"another process made an uplink for {timeout_s:g} s; is it stuck?")
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _acquire(path: Path, deadline: float) -> int | None:
-    pause = threading.Event()  # never set: flock has no time-out, and signals belong to the caller
     while True:
         make_private(path.parent)
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:
             continue  # the folder went between the two: whoever had it before was deleting
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _flock(descriptor, deadline):
             os.close(descriptor)
-            if time.monotonic() > deadline:
-                return None
-            pause.wait(0.005)
-            continue
+            return None
         if _is_still(path, descriptor):
             return descriptor
         os.close(descriptor)  # its holder removed the file: a lock on it excludes nobody
+
+
+def _flock(descriptor: int, deadline: float) -> bool:
+    pause = threading.Event()  # never set: flock has no time-out, and signals belong to the caller
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            pause.wait(0.005)
+        else:
+            return True
 
 
 def _is_still(path: Path, descriptor: int) -> bool:

@@ -21,7 +21,7 @@ from typing import Final
 from tidepool.infrastructures.local.kernel.errors import LocalError, NoSuchNetwork
 from tidepool.infrastructures.local.kernel.layout import Paths, machine_paths
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline
-from tidepool.infrastructures.local.kernel.lock import locked
+from tidepool.infrastructures.local.kernel.lock import host_locked, locked
 from tidepool.infrastructures.local.kernel.netns import listed, run_in, run_ip
 from tidepool.infrastructures.local.kernel.peering import are_connected, connect_peers
 from tidepool.infrastructures.local.kernel.private import write_private
@@ -40,6 +40,7 @@ from tidepool.infrastructures.local.kernel.uplink_lacks import (
     FORWARDS,
     forwarded_ports,
     table_of,
+    uplink_lacks,
 )
 
 #: Pairs of addresses for uplinks. Clouds have services of their own further up in 169.254.0.0/16.
@@ -93,14 +94,19 @@ def set_uplink(place: Paths, gateway: str, rules: Rules) -> None:
                 _take_away(place, known.link.device, switch)
             return
         up = known is not None and bool(known.stands) and _is_up(known.link, switch)
-        link = known.link if known is not None and up else _free_link(place)
-        made = _Uplink(gateway, link, peers={peer.network: peer.name for peer in rules.peers})
-        made.save(place.uplink)
-        # First the rules: nothing is let through before.
-        _nft(switch, switch_ruleset(rules))
-        _nft(None, host_ruleset(rules, link))
+        # Ports and addresses of the host are there once: who finds them free takes them before another looks.
+        with host_locked(_LOCK_S):
+            if lacks := list(uplink_lacks(place, rules)):
+                raise LocalError("\n".join(map(str, lacks)))
+            link = known.link if known is not None and up else _free_link(place)
+            made = _Uplink(gateway, link, peers={peer.network: peer.name for peer in rules.peers})
+            made.save(place.uplink)
+            # First the rules: nothing is let through before.
+            _nft(switch, switch_ruleset(rules))
+            _nft(None, host_ruleset(rules, link))
+            if not up:
+                _connect(link, switch)
         if not up:
-            _connect(link, switch)
             for machine in _machines(place, switch):
                 run_ip(machine, (f"route replace default via {gateway}",))
         run_in(switch, ("tee", FORWARDS), "1")
