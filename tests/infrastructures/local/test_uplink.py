@@ -272,6 +272,26 @@ def test_killed_while_an_uplink_is_made_or_taken_away_the_next_one_goes_on(
         assert reach(stack, LICENCES) == f"outside to {HOST}: hello"
 
 
+def test_one_whose_removal_was_cut_off_is_made_anew(
+    stack: Stack, outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CutOff(BaseException):
+        pass
+
+    def cut_off(device: str) -> None:
+        raise CutOff
+
+    rules = Rules((TO_LICENCES,))
+    department(stack, rules)
+    with monkeypatch.context() as patched:
+        patched.setattr(uplink, "_remove_device", cut_off)
+        with pytest.raises(CutOff):
+            apply(stack, Rules())
+    apply(stack, rules)
+    # The machines that run had no route any more.
+    assert reach(stack, LICENCES) == f"outside to {HOST}: hello"
+
+
 def test_what_this_machine_lacks_is_told(stack: Stack, other_stack: Stack, outside: Outside) -> None:
     rules = Rules((TO_LICENCES,), (FROM_LICENCES,))
     network, other = (network_paths(each.data, each.name, "net") for each in (stack, other_stack))

@@ -91,6 +91,8 @@ def set_uplink(place: Paths, gateway: str, rules: Rules) -> None:
             raise NoSuchNetwork(f"network {place.folder.name} is not up; `tidepool up` mends it")
         if not rules:
             if known is not None:
+                # From here on it does not stand, and names no peer, wherever this is cut off.
+                replace(known, stands="", peers={}).save(place.uplink)
                 _take_away(place, known.link.device, switch)
             return
         up = known is not None and bool(known.stands) and _is_up(known.link, switch)
