@@ -18,7 +18,7 @@ from tidepool.cluster.desired_state import is_forced
 from tidepool.cluster.names import ACCOUNTING_HOST, CONTROLLER_HOST
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.local.kernel import read_machine
-from tidepool.infrastructures.local.kernel.peering import find_peers
+from tidepool.infrastructures.local.kernel.peering import find_sides, peer_of
 from tidepool.provider.accounts import foreign_quality
 from tidepool.provider.machines import connection_mistakes, local_machine
 from tidepool.resources.databases import (
@@ -88,7 +88,8 @@ class DatabaseClientKind(IdempotentKind[DatabaseClientModel]):
         if own is None:
             return
         server = f"{wanted.host}/32"
-        there = next(find_peers(self._home.data, wanted.network, server), None)
+        sides = list(find_sides(self._home.data))
+        there = peer_of(sides, own[0], wanted.network, server)
         dbd = read_machine(self._home.data, there.stack, ACCOUNTING_HOST) if there is not None else None
         if there is None or dbd is None or (dbd.address, SLURMDBD_PORT) != (wanted.host, wanted.port):
             yield Mistake(
@@ -96,10 +97,11 @@ class DatabaseClientKind(IdempotentKind[DatabaseClientModel]):
                 f"{wanted.network}: name both in its controller.accounting.shared_with, and bring it up first"
             )  # fmt: skip
             return
-        rivals = (each.stack for each in find_peers(self._home.data, server, wanted.network))
-        if rival := next((stack for stack in rivals if stack != own[0]), ""):
+        # Of two that come at once one has it, and only the other is told.
+        rival = peer_of(sides, there.stack, there.cidr, there.peer)
+        if rival is not None and rival.stack != own[0]:
             yield Mistake(
-                "network", f"the stack {rival} on this machine uses the slurmdbd of {there.stack} in {wanted.network} already: give "
+                "network", f"the stack {rival.stack} on this machine uses the slurmdbd of {there.stack} in {wanted.network} already: give "
                 "this one another network, and name that in shared_with"
             )  # fmt: skip
         if there.name != wanted.cluster:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.infrastructures.local.outside import ASK, ECHO, PATIENCE_S, asked
-from tests.infrastructures.local.stacks import PYTHON, Stack
+from tests.infrastructures.local.stacks import PYTHON, Stack, kill_hard
 from tidepool.cluster.boot import Service
 from tidepool.cluster.flows import Flow, Peer
 from tidepool.infrastructures.local.kernel import (
@@ -18,11 +22,15 @@ from tidepool.infrastructures.local.kernel import (
     create_network,
     delete_network,
     enter_prefix,
+    peering,
     read_network,
+    uplink,
     wait_ready,
 )
 from tidepool.infrastructures.local.kernel.layout import network_paths
-from tidepool.infrastructures.local.kernel.peering import find_peers
+from tidepool.infrastructures.local.kernel.lifeline import Lifeline
+from tidepool.infrastructures.local.kernel.netns import run_ip
+from tidepool.infrastructures.local.kernel.peering import find_sides, peer_of
 from tidepool.infrastructures.local.kernel.uplink import is_as_known, set_uplink
 
 SERVED, CALLED = 6819, 6817
@@ -71,7 +79,7 @@ def test_what_both_agree_on_passes_both_ways_and_nothing_else(pair: tuple[Stack,
     server, client = pair
     apply(client, OF_CLIENT)
     assert reach(client, SERVER, SERVED).startswith("refused"), "the other does not know of it"
-    assert not list(find_peers(client.data, "10.88.0.0/16", f"{SERVER}/32"))
+    assert peer_of(find_sides(client.data), client.name, "10.88.0.0/16", f"{SERVER}/32") is None
     apply(server, OF_SERVER)
     # With their own addresses: who is asked knows whom to call back.
     assert reach(client, SERVER, SERVED) == f"{SERVER} to {CLIENT}: hello"
@@ -123,3 +131,124 @@ def test_a_cable_goes_with_a_switch_and_comes_back_with_it(pair: tuple[Stack, St
     apply(client, OF_CLIENT)
     assert stand(server, OF_SERVER)
     delete_network(client.data, client.name, "net")
+
+
+@pytest.fixture
+def rival(other_stack: Stack) -> Iterator[Stack]:
+    """A third stack, with the client's addresses, whose name comes first."""
+    third = Stack(other_stack.data, f"a{uuid.uuid4().hex[:8]}", other_stack.image)
+    yield third
+    third.delete_all()
+
+
+def test_of_two_with_the_same_addresses_the_one_that_has_the_cable_keeps_it(
+    pair: tuple[Stack, Stack], rival: Stack
+) -> None:
+    server, client = pair
+    apply(client, OF_CLIENT)
+    apply(server, OF_SERVER)
+    create_network(rival.data, NetworkSpec(rival.name, "net", "10.88.0.0/16"))
+    apply(rival, OF_CLIENT)
+    apply(server, OF_SERVER)
+    assert reach(client, SERVER, SERVED) == f"{SERVER} to {CLIENT}: hello"
+    assert (cables(client), cables(rival), cables(server)) == (1, 0, 1)
+    assert stand(server, OF_SERVER)
+    assert stand(client, OF_CLIENT)
+    assert stand(rival, OF_CLIENT), "there is nobody for it"
+    client.delete_all()
+    assert not stand(rival, OF_CLIENT)
+    apply(rival, OF_CLIENT)
+    assert (cables(rival), cables(server)) == (1, 1)
+    assert stand(server, OF_SERVER)
+
+
+def test_of_two_that_come_at_once_one_has_the_cable_and_all_know_which(
+    stack: Stack, other_stack: Stack, rival: Stack
+) -> None:
+    rules = {stack: OF_SERVER, other_stack: OF_CLIENT, rival: OF_CLIENT}
+    for one in rules:
+        cidr = "10.77.0.0/16" if one is stack else "10.88.0.0/16"
+        create_network(one.data, NetworkSpec(one.name, "net", cidr))
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(apply, rules, rules.values()))
+    assert all(stand(one, rules[one]) for one in rules)
+    winner, loser = sorted((other_stack, rival), key=cables, reverse=True)
+    assert (cables(stack), cables(winner), cables(loser)) == (1, 1, 0)
+    sides = list(find_sides(stack.data))
+    for one in (winner, loser):
+        there = peer_of(sides, one.name, "10.88.0.0/16", f"{SERVER}/32")
+        assert there is not None
+        assert there.stack == stack.name
+    chosen = peer_of(sides, stack.name, "10.77.0.0/16", "10.88.0.0/16")
+    assert chosen is not None
+    assert chosen.stack == winner.name
+
+
+def test_one_that_dies_while_its_cable_is_laid_is_no_fault_of_the_other(
+    stack: Stack, other_stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for one, cidr in ((stack, "10.77.0.0/16"), (other_stack, "10.88.0.0/16")):
+        create_network(one.data, NetworkSpec(one.name, "net", cidr))
+    apply(other_stack, OF_CLIENT)
+    found = read_network(other_stack.data, other_stack.name, "net")
+    assert found is not None
+
+    def dying(where: Lifeline, lines: Sequence[str]) -> bool:
+        kill_hard(found.pid or 0)
+        return run_ip(where, lines)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(peering, "run_ip", dying)
+        apply(stack, OF_SERVER)
+    assert stand(stack, OF_SERVER)
+    create_network(other_stack.data, NetworkSpec(other_stack.name, "net", "10.88.0.0/16"))
+    apply(other_stack, OF_CLIENT)
+    assert (cables(stack), cables(other_stack)) == (1, 1)
+
+
+def test_one_that_takes_its_uplink_away_gets_no_cable_meanwhile(
+    stack: Stack, other_stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for one, cidr in ((stack, "10.77.0.0/16"), (other_stack, "10.88.0.0/16")):
+        create_network(one.data, NetworkSpec(one.name, "net", cidr))
+    apply(stack, OF_SERVER)
+    apply(other_stack, OF_CLIENT)
+    real = uplink._take_away
+
+    def meanwhile(*arguments: Any) -> None:
+        apply(stack, OF_SERVER)
+        real(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(uplink, "_take_away", meanwhile)
+        apply(other_stack, Rules())
+    assert (cables(stack), cables(other_stack)) == (0, 0)
+
+
+def test_the_record_of_an_uplink_is_read_once_in_an_operation(
+    stack: Stack, other_stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for one, cidr in ((stack, "10.77.0.0/16"), (other_stack, "10.88.0.0/16")):
+        create_network(one.data, NetworkSpec(one.name, "net", cidr))
+    apply(other_stack, OF_CLIENT)
+    own = network_paths(stack.data, stack.name, "net").uplink
+    read: list[Path] = []
+    real = Path.read_text
+
+    def reading(path: Path, *arguments: Any) -> str:
+        read.append(path)
+        return real(path, *arguments)
+
+    monkeypatch.setattr(Path, "read_text", reading)
+    for operation in (apply, stand):
+        read.clear()
+        operation(stack, OF_SERVER)
+        assert read.count(own) == 1, operation
+
+
+def cables(stack: Stack) -> int:
+    """How many cables its switch has to others."""
+    found = read_network(stack.data, stack.name, "net")
+    assert found is not None
+    listed = subprocess.run([*found.prefix, "ip", "-o", "link"], capture_output=True, text=True, check=True)
+    return sum(line.split()[1].startswith("peer") for line in listed.stdout.splitlines())

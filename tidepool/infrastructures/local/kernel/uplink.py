@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from tidepool.infrastructures.local.kernel.errors import LocalError, NoSuchNetwork
@@ -24,7 +22,6 @@ from tidepool.infrastructures.local.kernel.lifeline import Lifeline
 from tidepool.infrastructures.local.kernel.lock import host_locked, locked
 from tidepool.infrastructures.local.kernel.netns import listed, run_in, run_ip
 from tidepool.infrastructures.local.kernel.peering import are_connected, connect_peers
-from tidepool.infrastructures.local.kernel.private import write_private
 from tidepool.infrastructures.local.kernel.record import load
 from tidepool.infrastructures.local.kernel.ruleset import (
     SWITCH_TABLE,
@@ -42,39 +39,16 @@ from tidepool.infrastructures.local.kernel.uplink_lacks import (
     table_of,
     uplink_lacks,
 )
+from tidepool.infrastructures.local.kernel.uplink_record import UplinkRecord, load_uplink
 
 #: Pairs of addresses for uplinks. Clouds have services of their own further up in 169.254.0.0/16.
 _LINKS: Final = ipaddress.IPv4Network("169.254.64.0/18")
 _LOCK_S: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Uplink:
-    """The record of an uplink: written without ``stands`` before it is made, and with what stood when it was."""
-
-    gateway: str
-    link: Link
-    rules: str = ""
-    stands: str = ""
-    #: The names of peers by their networks.
-    peers: Mapping[str, str] = field(default_factory=dict)
-
-    def save(self, path: Path) -> None:
-        write_private(path, json.dumps(asdict(self)))
-
-
-def _load(place: Paths) -> _Uplink | None:
-    try:
-        told = json.loads(place.uplink.read_text("utf-8"))
-        peers = dict(told.get("peers", {}))
-        return _Uplink(told["gateway"], Link(**told["link"]), told["rules"], told["stands"], peers)
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
-
-
 def gateway_of(network: Paths) -> str:
     """The address that a network's machines reach others by; empty where it has no uplink."""
-    found = _load(network)
+    found = load_uplink(network.uplink)
     return found.gateway if found else ""
 
 
@@ -86,13 +60,15 @@ def set_uplink(place: Paths, gateway: str, rules: Rules) -> None:
         LocalError: this machine cannot do it; says what is missing.
     """
     with locked(place.lock, _LOCK_S):
-        known, switch = _load(place), load(place.record).standing
+        known, record = load_uplink(place.uplink), load(place.record)
+        switch, cidr = record.standing, str(record.spec.get("cidr"))
         if switch is None:
             raise NoSuchNetwork(f"network {place.folder.name} is not up; `tidepool up` mends it")
         if not rules:
             if known is not None:
                 # From here on it does not stand, and names no peer, wherever this is cut off.
                 replace(known, stands="", peers={}).save(place.uplink)
+                connect_peers(place, cidr, switch, ())
                 _take_away(place, known.link.device, switch)
             return
         up = known is not None and bool(known.stands) and _is_up(known.link, switch)
@@ -101,7 +77,7 @@ def set_uplink(place: Paths, gateway: str, rules: Rules) -> None:
             if lacks := list(uplink_lacks(place, rules)):
                 raise LocalError("\n".join(map(str, lacks)))
             link = known.link if known is not None and up else _free_link(place)
-            made = _Uplink(gateway, link, peers={peer.network: peer.name for peer in rules.peers})
+            made = UplinkRecord(gateway, link, peers={peer.network: peer.name for peer in rules.peers})
             made.save(place.uplink)
             # First the rules: nothing is let through before.
             _nft(switch, switch_ruleset(rules))
@@ -112,17 +88,18 @@ def set_uplink(place: Paths, gateway: str, rules: Rules) -> None:
             for machine in _machines(place, switch):
                 run_ip(machine, (f"route replace default via {gateway}",))
         run_in(switch, ("tee", FORWARDS), "1")
-        connect_peers(place, _cidr(place), switch, rules.peers)
+        connect_peers(place, cidr, switch, rules.peers)
         replace(made, rules=_digest(rules), stands=_standing(link, switch)).save(place.uplink)
 
 
 def is_as_known(place: Paths, rules: Rules) -> bool:
     """Return whether the uplink of a network that is up is there, as it was made for these rules."""
-    known, switch = _load(place), load(place.record).standing
+    known, record = load_uplink(place.uplink), load(place.record)
+    switch = record.standing
     if known is None or switch is None:
         return not rules
     stands = (known.rules, known.stands) == (_digest(rules), _standing(known.link, switch))
-    return stands and are_connected(place, _cidr(place), switch, rules.peers)
+    return stands and are_connected(place, str(record.spec["cidr"]), switch, rules.peers)
 
 
 def remove_uplink(place: Paths) -> None:
@@ -134,12 +111,7 @@ def remove_uplink(place: Paths) -> None:
         _remove_device(_device_of(table))
 
 
-def _cidr(place: Paths) -> str:
-    return str(load(place.record).spec["cidr"])
-
-
 def _take_away(place: Paths, device: str, switch: Lifeline) -> None:
-    connect_peers(place, _cidr(place), switch, ())
     run_in(switch, ("tee", FORWARDS), "0")
     for machine in _machines(place, switch):
         run_ip(machine, ("route flush exact 0.0.0.0/0",))
