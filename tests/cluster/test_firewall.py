@@ -18,7 +18,8 @@ from tidepool.cluster.firewall import Firewall
 from tidepool.cluster.flows import LINK_LOCAL, flows, forwards, port_range
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
-from tidepool.infrastructures.aws.access import EgressRule, egress_rules
+from tidepool.infrastructures.aws.groups import Groups, Rule
+from tidepool.infrastructures.aws.options import SiteOptions
 from tidepool.infrastructures.kubernetes.namespace import firewall_policies
 from tidepool.infrastructures.libvirt.filter import filter_xml
 from tidepool.infrastructures.local.kernel.ruleset import Link, Rules, host_ruleset, switch_ruleset
@@ -153,7 +154,8 @@ def test_whoever_reads_the_rules_lets_the_same_packets_through(
     found = flows(firewall, [NODES], [LOGIN])
     assert meant == (address not in LINK_LOCAL and any(_by_flow(each, packet) for each in found))
     assert meant == _by_policy(firewall_policies("dev", firewall, ()), packet)
-    assert meant == any(_by_group(each, packet) for each in egress_rules(firewall))
+    groups = Groups(CLUSTER, SiteOptions(region="eu-central-1"), firewall)
+    assert meant == any(_by_group(each, packet) for each in groups.rules())
     # Answers of an sshd are no such packets.
     definition = filter_xml("dev", "nodes", CLUSTER, firewall, mounts=False)
     assert meant == _by_filter(ET.fromstring(definition), packet)
@@ -187,12 +189,13 @@ def _by_flow(flow: Any, packet: tuple[IPv4Address, str, int]) -> bool:
     )
 
 
-def _by_group(rule: EgressRule, packet: tuple[IPv4Address, str, int]) -> bool:
+def _by_group(rule: Rule, packet: tuple[IPv4Address, str, int]) -> bool:
     """As AWS means it, which lets nobody keep machines from 169.254.0.0/16."""
     address, protocol, port = packet
-    first, last = rule.ports
-    reached = address in rule.network and address not in LINK_LOCAL
-    return rule.part == "node" and reached and rule.protocol == protocol and first <= port <= last
+    if (rule.part, rule.way) != ("node", "to") or isinstance(rule.other, str) or address in LINK_LOCAL:
+        return False
+    first, last = rule.ports or (0, 65535)
+    return address in rule.other and (not rule.ports or rule.protocol == protocol) and first <= port <= last
 
 
 def _by_policy(policies: Mapping[str, Mapping[str, Any]], packet: tuple[IPv4Address, str, int]) -> bool:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tidepool.infrastructures.aws.access import part_of, rules
 from tidepool.infrastructures.aws.graph import mounting
 
 
@@ -46,32 +45,3 @@ def test_a_disk_is_given_a_file_system_only_where_it_is_empty(tmp_path: Path, bl
     subprocess.run(["/bin/sh", "-c", script], check=True, env={"PATH": path})
     assert (tmp_path / "made").exists() == made
     assert (tmp_path / "mounted").exists()
-
-
-def test_every_machine_is_of_a_part_of_the_cluster() -> None:
-    parts = {
-        name: part_of(name) for name in ("ctl", "ctlbackup", "dbd", "login", "login-2", "cpu-1", "cpu-spot")
-    }
-    assert parts == {
-        "ctl": "controller",
-        "ctlbackup": "controller",
-        "dbd": "accounting",
-        "login": "login",
-        "login-2": "login",
-        "cpu-1": "node",
-        "cpu-spot": "node",
-    }
-
-
-@pytest.mark.parametrize(
-    "name", ["login-gpu", "login-gpu-1", "login-gpu.spot", "logins", "login-", "ctl-big"]
-)
-def test_a_fleet_may_be_called_nearly_as_the_clusters_own_machines_and_its_nodes_are_nodes(name: str) -> None:
-    assert part_of(name) == "node"
-
-
-def test_rules_are_each_once_and_nobody_is_let_in_who_need_not() -> None:
-    names = [rule.name for rule in rules(lustre=True)]
-    assert len(names) == len(set(names))
-    assert {rule.source for rule in rules() if rule.to == "accounting"} == {"controller", "login"}
-    assert {(rule.source, rule.ports) for rule in rules() if rule.ports is None} == {("node", None)}

@@ -80,27 +80,55 @@ def test_a_way_out_is_a_nat_gateway_and_rules_say_who_may_use_it() -> None:
 def test_who_logs_in_comes_by_a_transit_gateway_and_to_login_machines_alone() -> None:
     rules = {"logins": {"ingress": [{"from": ["198.51.100.0/24"]}]}}
     graph = registered(spec(transit_gateway="tgw-0a", firewall=rules))
-    assert graph[f"{ROUTE} logins-198.51.100.0-24"].inputs["transitGatewayId"] == "tgw-0a"
+    assert graph[f"{ROUTE} to-198.51.100.0-24"].inputs["transitGatewayId"] == "tgw-0a"
     arrives = {
         name: each.inputs["securityGroupId"]
         for name, each in graph.of_type(ARRIVES).items()
         if each.inputs.get("cidrIpv4") == "198.51.100.0/24"
     }
-    assert arrives == {"login-from-198.51.100.0-24": "login-id"}
+    assert arrives == {"login-from-198.51.100.0-24-tcp-22-22": "login-id"}
 
 
 def test_of_a_vpc_that_is_given_machines_reach_what_they_boot_by() -> None:
     group = "sg-0a"
-    for given, secrets in (
-        (GIVEN, {"cidrIpv4": "0.0.0.0/0"}),
-        ({**GIVEN, "endpoint_group": group}, {"referencedSecurityGroupId": group}),
+    for given, where, secrets in (
+        (GIVEN, "0.0.0.0-0", {"cidrIpv4": "0.0.0.0/0"}),
+        ({**GIVEN, "endpoint_group": group}, group, {"referencedSecurityGroupId": group}),
     ):
         leaves = registered(spec(given=given, home="nas:/home")).of_type(LEAVES)
-        told = leaves["node-to-secrets"].inputs
+        told = leaves[f"node-to-{where}-tcp-443-443"].inputs
         assert {**told, **secrets, "fromPort": 443, "toPort": 443, "ipProtocol": "tcp"} == told
-        assert leaves["node-to-home"].inputs["fromPort"] == 2049
         anywhere = {name for name, each in leaves.items() if each.inputs.get("cidrIpv4") == "0.0.0.0/0"}
-        assert {name for name in anywhere if name.startswith("node-")} <= {"node-to-secrets", "node-to-home"}
+        ports = {int(name.rpartition("-")[2]) for name in anywhere if name.startswith("node-")}
+        assert ports == ({443, 2049} if given is GIVEN else {2049})
+
+
+def test_what_several_ask_for_is_one_rule_and_one_route() -> None:
+    """AWS answers the second with InvalidPermission.Duplicate, or RouteAlreadyExists, in the middle of an `up`."""
+    site = "192.168.7.0/24"
+    rules = {
+        "logins": {"ingress": [{"from": [site]}]},
+        "nodes": {"egress": [{"to": ["0.0.0.0/0"], "ports": [443, 2049]}]},
+    }
+    own = registered(
+        spec(outside=True, administrators=[site, site], transit_gateway="tgw-0a", firewall=rules)
+    )
+    given = registered(spec(given=GIVEN, home="nas:/home", administrators=[site], firewall=rules))
+    for graph in (own, given):
+        for kind in (ARRIVES, LEAVES):
+            told = [
+                tuple(
+                    each.inputs.get(key)
+                    for key in ("securityGroupId", "ipProtocol", "fromPort", "toPort", "cidrIpv4", "referencedSecurityGroupId")
+                )
+                for each in graph.of_type(kind).values()
+            ]  # fmt: skip
+            assert len(set(told)) == len(told)
+        ways = [
+            (each.inputs["routeTableId"], each.inputs["destinationCidrBlock"])
+            for each in graph.of_type(ROUTE).values()
+        ]
+        assert len(set(ways)) == len(ways)
 
 
 def test_parts_of_a_cluster_speak_to_each_other_alone() -> None:
@@ -113,15 +141,15 @@ def test_parts_of_a_cluster_speak_to_each_other_alone() -> None:
     assert {each.inputs["cidrIpv4"] for each in leaves.values() if "cidrIpv4" in each.inputs} == {
         "10.77.0.0/16"
     }
-    slurmctld = arrives["controller-from-node-6817"].inputs
+    slurmctld = arrives["controller-from-node-tcp-6817-6817"].inputs
     assert (slurmctld["securityGroupId"], slurmctld["referencedSecurityGroupId"]) == (
         "controller-id",
         "node-id",
     )
     # EFA lets nothing through but to its own group, both ways.
-    for rule in (arrives["node-from-node-all"], leaves["node-to-node"]):
+    for rule in (arrives["node-from-node-all"], leaves["node-to-node-all"]):
         assert (rule.inputs["ipProtocol"], rule.inputs["referencedSecurityGroupId"]) == ("-1", "node-id")
-    assert "accounting-from-node-6819" not in arrives
+    assert "accounting-from-node-tcp-6819-6819" not in arrives
 
 
 def test_nodes_of_a_cluster_that_is_elsewhere_let_in_what_comes_from_its_network() -> None:
@@ -146,21 +174,21 @@ def test_nodes_of_a_cluster_that_is_elsewhere_let_in_what_comes_from_its_network
         )
         for name, each in from_network.items()
     } == {
-        "node-from-elsewhere-6818": ("node-id", "tcp", 6818, 6818, "slurmd"),
-        "node-from-elsewhere-22": ("node-id", "tcp", 22, 22, "SSH"),
-        "node-from-elsewhere-1024": ("node-id", "tcp", 1024, 65535, "srun"),
+        "node-from-10.77.0.0-16-tcp-6818-6818": ("node-id", "tcp", 6818, 6818, "slurmd"),
+        "node-from-10.77.0.0-16-tcp-22-22": ("node-id", "tcp", 22, 22, "SSH"),
+        "node-from-10.77.0.0-16-tcp-1024-65535": ("node-id", "tcp", 1024, 65535, "srun"),
     }
     # Nodes answer and ask there: the way out is to the whole network.
-    assert graph.of_type(LEAVES)["node-to-cluster"].inputs["cidrIpv4"] == "10.77.0.0/16"
+    assert graph.of_type(LEAVES)["node-to-10.77.0.0-16-all"].inputs["cidrIpv4"] == "10.77.0.0/16"
     # Where the cluster's own machines are at AWS, their groups are named, and no address is.
-    assert not [name for name in registered(spec()).of_type(ARRIVES) if "elsewhere" in name]
+    assert not [name for name in registered(spec()).of_type(ARRIVES) if "from-10.77" in name]
 
 
 def test_administrators_come_by_a_transit_gateway() -> None:
     graph = registered(spec(administrators=["192.168.7.0/24"], transit_gateway="tgw-0a"))
     attachment = "aws:ec2transitgateway/vpcAttachment:VpcAttachment administrators"
     assert graph[attachment].inputs["subnetIds"] == [f"{ZONE}-id", f"{OTHER_ZONE}-id"]
-    route = graph[f"{ROUTE} administrators-0"]
+    route = graph[f"{ROUTE} to-192.168.7.0-24"]
     assert (route.inputs["destinationCidrBlock"], route.inputs["transitGatewayId"]) == (
         "192.168.7.0/24",
         "tgw-0a",

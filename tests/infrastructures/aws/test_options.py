@@ -159,6 +159,20 @@ def test_a_mistake_in_the_place_is_told_with_its_key_and_the_remedy(
     assert words in found[f"{OWN}.{key}"], found
 
 
+def test_who_comes_from_anywhere_by_the_transit_gateway_has_no_way_back_by_a_nat_gateway() -> None:
+    rules = {
+        "logins": {"ingress": [{"from": ["198.51.100.0/24"]}, {"from": ["192.0.2.7", "0.0.0.0/0"]}]},
+        "nodes": {"egress": [{"to": ["0.0.0.0/0"]}]},
+    }
+    found = mistakes_of(mapping(outside=True, transit_gateway="tgw-0", firewall=rules))
+    assert set(found) == {"firewall.logins.ingress[1].from[1]"}
+    assert "name the networks that come by it" in found["firewall.logins.ingress[1].from[1]"]
+    read_options(
+        ClusterSpec.model_validate(mapping(transit_gateway="tgw-0", firewall={"logins": rules["logins"]})),
+        "dev",
+    )
+
+
 def test_a_placement_group_over_two_zones_is_told_with_both() -> None:
     described = mapping(COUPLED)
     second = {**described["fleets"][0], "name": "more", "subnet": "10.77.11.0/24"}

@@ -68,10 +68,10 @@ def test_home_may_be_lustre_with_rules_for_its_servers() -> None:
     assert system.inputs["storageCapacity"] == 2400
     assert system.inputs["perUnitStorageThroughput"] == 250
     assert system.inputs["subnetIds"] == f"{ZONE}-id"
-    assert "files-from-node-988" in graph.of_type(ARRIVES)
-    assert "files-to-node-988" in graph.of_type(LEAVES)
+    assert "files-from-node-tcp-988-988" in graph.of_type(ARRIVES)
+    assert "files-to-node-tcp-988-988" in graph.of_type(LEAVES)
     assert "mount -t lustre" in json.dumps(told(graph, "cpu"))
-    assert "files-from-node-988" not in registered(spec()).of_type(ARRIVES)
+    assert "files-from-node-tcp-988-988" not in registered(spec()).of_type(ARRIVES)
 
 
 def test_home_may_be_a_file_server_of_somebody_else() -> None:

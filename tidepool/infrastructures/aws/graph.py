@@ -18,6 +18,7 @@ from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.aws.demands import architecture, wanted
+from tidepool.infrastructures.aws.groups import Groups
 from tidepool.infrastructures.aws.guest import guest_program
 from tidepool.infrastructures.aws.launch_template import KindOrder, launch_template
 from tidepool.infrastructures.aws.names import machine_tags, named, stack_tags
@@ -87,7 +88,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         opts=ResourceOptions(depends_on=[fit]),
     )
     owner = Owner(stack, stack_tags(stack), ResourceOptions(provider=provider))
-    made = stack_network(owner, place, spec.network, spec.firewall, has_own=options.has_own)
+    made = stack_network(owner, place, Groups(spec.network, place, spec.firewall, options.has_own))
     groups = {
         claim.offering.placement_group: ec2.PlacementGroup(
             claim.offering.placement_group,

@@ -9,7 +9,8 @@ import pulumi
 from pulumi import Input, Output, ResourceOptions
 from pulumi_aws import ec2, iam, secretsmanager
 
-from tidepool.infrastructures.aws.access import assumed_by, part_of, reads_secret
+from tidepool.infrastructures.aws.access import assumed_by, reads_secret
+from tidepool.infrastructures.aws.groups import part_of
 from tidepool.infrastructures.aws.guest import MOST_SECRET_BYTES, user_data
 from tidepool.infrastructures.aws.names import named
 from tidepool.infrastructures.aws.network import StackNetwork

@@ -13,17 +13,8 @@ from typing import Any
 from pulumi import Input, Output, ResourceOptions
 from pulumi_aws import ec2, ec2transitgateway, vpc
 
-from tidepool.cluster.firewall import ANYWHERE, Firewall
-from tidepool.infrastructures.aws.access import (
-    LUSTRE,
-    MACHINES,
-    Part,
-    egress_rules,
-    in_name,
-    rules,
-    through_endpoint,
-    to_nodes_from_outside,
-)
+from tidepool.infrastructures.aws.access import through_endpoint
+from tidepool.infrastructures.aws.groups import PARTS, Groups, Rule
 from tidepool.infrastructures.aws.names import named
 from tidepool.infrastructures.aws.options import SiteOptions
 
@@ -56,13 +47,11 @@ class StackNetwork:
     vpc: Input[str]
     subnets: Mapping[str, Input[str]]
     route_table: Input[str]
-    groups: Mapping[Part, Output[str]]
+    groups: Mapping[str, Output[str]]
 
 
-def stack_network(
-    own: Owner, place: SiteOptions, network: IPv4Network, firewall: Firewall, *, has_own: bool = True
-) -> StackNetwork:
-    """Register it. ``has_own`` says whether the cluster's own machines are in it, or elsewhere."""
+def stack_network(own: Owner, place: SiteOptions, asked: Groups) -> StackNetwork:
+    """Register it, with a security group for each part of the cluster and the rules of all."""
     if place.given is not None:
         of_vpc: Input[str] = place.given.vpc
         subnets: Mapping[str, Input[str]] = place.given.subnets
@@ -77,8 +66,8 @@ def stack_network(
             **own.has("vpc"),
         )
         of_vpc, owner = made.id, made.owner_id
-        subnets, table = _own_subnets(own, place, made, firewall)
-    groups = {
+        subnets, table = _own_subnets(own, place, made, asked.ways())
+    groups: dict[str, Output[str]] = {
         part: ec2.SecurityGroup(
             part,
             # It is there as long as rules of others name it.
@@ -87,26 +76,18 @@ def stack_network(
             vpc_id=of_vpc,
             **own.has(part, delete_before_replace=True),
         ).id
-        for part in (*MACHINES, "files", "endpoints")
+        for part in PARTS
     }
     result = StackNetwork(own, place, of_vpc, subnets, table, groups)
-    for rule in rules(lustre=place.home == "lustre"):
-        _ingress(result, rule.name, rule.to, rule.ports, source=result.groups[rule.source], why=rule.why)
-    if not has_own:
-        for ports, why in to_nodes_from_outside().items():
-            _ingress(result, f"node-from-elsewhere-{ports[0]}", "node", ports, cidr=str(network), why=why)
-    _leaves(result, network)
-    _apply(result, firewall)
-    for i, administrators in enumerate(place.administrators):
-        for part in MACHINES:
-            _ingress(result, f"{part}-from-administrators-{i}", part, (22, 22), cidr=str(administrators))
+    for rule in asked.rules():
+        _rule(result, rule)
     if owner is not None:
         _endpoint(result, owner)
     return result
 
 
 def _own_subnets(
-    own: Owner, place: SiteOptions, of: ec2.Vpc, firewall: Firewall
+    own: Owner, place: SiteOptions, of: ec2.Vpc, ways: Mapping[str, IPv4Network]
 ) -> tuple[Mapping[str, Input[str]], Input[str]]:
     """A subnet for each zone, all with one route table: what is a route there leads to any of them."""
     # Sixteen parts: zones never move when another one comes, and the last is for the way out.
@@ -134,8 +115,7 @@ def _own_subnets(
             subnet_ids=list(subnets.values()),
             **own.has("administrators"),
         )
-        ways = {f"administrators-{i}": network for i, network in enumerate(place.administrators)}
-        for name, network in {**ways, **_ways_to_logins(place, firewall)}.items():
+        for name, network in ways.items():
             ec2.Route(
                 name,
                 route_table_id=table.id,
@@ -144,12 +124,6 @@ def _own_subnets(
                 opts=own.options(depends_on=[attachment]),
             )
     return subnets, table.id
-
-
-def _ways_to_logins(place: SiteOptions, firewall: Firewall) -> Mapping[str, IPv4Network]:
-    """Networks of those who log in, to which there is no route yet, by the names of their routes."""
-    sources = {source for rule in firewall.logins.ingress for source in rule.sources}
-    return {f"logins-{in_name(source)}": source for source in sorted(sources - {*place.administrators})}
 
 
 def _way_out(own: Owner, place: SiteOptions, of: ec2.Vpc, table: ec2.RouteTable, cidr: str) -> None:
@@ -198,88 +172,23 @@ def _endpoint(made: StackNetwork, owner: Output[str]) -> None:
     )
 
 
-def _ingress(
-    made: StackNetwork,
-    name: str,
-    to: Part,
-    ports: tuple[int, int] | None,
-    *,
-    source: Input[str] | None = None,
-    cidr: str | None = None,
-    why: str = "SSH",
-) -> None:
-    vpc.SecurityGroupIngressRule(
-        name,
-        security_group_id=made.groups[to],
-        referenced_security_group_id=source,
-        cidr_ipv4=cidr,
-        description=why,
+def _rule(made: StackNetwork, rule: Rule) -> None:
+    kind = vpc.SecurityGroupIngressRule if rule.way == "from" else vpc.SecurityGroupEgressRule
+    first, last = rule.ports or (None, None)
+    to: dict[str, Any] = (
+        {"cidr_ipv4": str(rule.other)}
+        if isinstance(rule.other, IPv4Network)
+        # One that is none of ours is somebody else's id.
+        else {"referenced_security_group_id": made.groups.get(rule.other, rule.other)}
+    )
+    kind(
+        rule.name,
+        security_group_id=made.groups[rule.part],
+        ip_protocol=rule.protocol if rule.ports else "-1",
+        from_port=first,
+        to_port=last,
+        description=rule.why or None,
         tags=dict(made.owner.tags),
         opts=made.owner.opts,
-        **_ports(ports),
+        **to,
     )
-
-
-def _apply(made: StackNetwork, firewall: Firewall) -> None:
-    """Register the firewall's rules."""
-    sources = {source: rule.description for rule in firewall.logins.ingress for source in rule.sources}
-    for source, why in sources.items():
-        name = f"login-from-{in_name(source)}"
-        _ingress(made, name, "login", (22, 22), cidr=str(source), why=why or "SSH")
-    for rule in egress_rules(firewall):
-        to = {"cidr_ipv4": str(rule.network), "description": rule.why or None}
-        _egress(made, rule.name, rule.part, rule.ports, rule.protocol, **to)
-
-
-def _leaves(made: StackNetwork, network: IPv4Network) -> None:
-    for part in MACHINES:
-        to: dict[str, tuple[tuple[int, int] | None, dict[str, Any]]] = {
-            # Addresses of the cluster are of no group: AWS knows them as routes alone.
-            "cluster": (None, {"cidr_ipv4": str(network)}),
-            "files": (None, {"referenced_security_group_id": made.groups["files"]}),
-            "endpoints": ((443, 443), {"referenced_security_group_id": made.groups["endpoints"]}),
-        }
-        if part == "node":
-            to["node"] = (None, {"referenced_security_group_id": made.groups["node"]})
-        if (given := made.place.given) is not None:
-            # What machines boot by is in a VPC of somebody else's, at addresses that only they know.
-            to["secrets"] = (
-                (443, 443),
-                {"referenced_security_group_id": given.endpoint_group}
-                if given.endpoint_group
-                else {"cidr_ipv4": str(ANYWHERE)},
-            )
-            if ":/" in made.place.home:
-                to["home"] = ((2049, 2049), {"cidr_ipv4": str(ANYWHERE)})
-        for where, (ports, destination) in to.items():
-            _egress(made, f"{part}-to-{where}", part, ports, **destination)
-    if made.place.home == "lustre":
-        parts: tuple[Part, ...] = ("files", *MACHINES)
-        for part in parts:
-            for ports in LUSTRE:
-                name, group = f"files-to-{part}-{ports[0]}", made.groups[part]
-                _egress(made, name, "files", ports, referenced_security_group_id=group)
-
-
-def _egress(
-    made: StackNetwork,
-    name: str,
-    part: Part,
-    ports: tuple[int, int] | None,
-    protocol: str = "tcp",
-    **destination: Any,
-) -> None:
-    vpc.SecurityGroupEgressRule(
-        name,
-        security_group_id=made.groups[part],
-        tags=dict(made.owner.tags),
-        opts=made.owner.opts,
-        **_ports(ports, protocol),
-        **destination,
-    )
-
-
-def _ports(ports: tuple[int, int] | None, protocol: str = "tcp") -> dict[str, Any]:
-    if ports is None:
-        return {"ip_protocol": "-1"}
-    return {"ip_protocol": protocol, "from_port": ports[0], "to_port": ports[1]}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tidepool.cluster.firewall import LoginFirewall
+from tidepool.cluster.firewall import ANYWHERE, LoginFirewall
 from tidepool.cluster.fleet import Fleet, Infrastructure
 from tidepool.cluster.part_reading import read_part
 from tidepool.cluster.spec import ClusterSpec
@@ -190,6 +190,14 @@ def _of_firewall(path: str, spec: ClusterSpec, place: SiteOptions) -> Iterator[M
             None,
             "it is missing: nothing leads from those of firewall.logins.ingress to a VPC of the stack's own; name one, or `given`",
         )
+    for i, rule in enumerate(logins.ingress):
+        if place.outside and ANYWHERE in rule.sources:
+            yield Mistake(
+                f"firewall.logins.ingress[{i}].from[{rule.sources.index(ANYWHERE)}]",
+                str(ANYWHERE),
+                f"{path}.outside leads everywhere by its NAT gateway, so nobody who comes by the transit gateway would be answered: "
+                "name the networks that come by it",
+            )
     egress = [to for rule in (*logins.egress, *spec.firewall.nodes.egress) for to in rule.to]
     leads = [*place.administrators, *(each for rule in logins.ingress for each in rule.sources)]
     lost = [to for to in egress if not any(to.subnet_of(network) for network in leads)]
