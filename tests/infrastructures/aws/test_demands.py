@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from tests.infrastructures.aws.regions import FACTS, asked, demand
-from tests.infrastructures.aws.specs import OTHER_ZONE, ZONE
-from tidepool.infrastructures.aws.demands import lacks, quota_of, type_facts
+from tests.infrastructures.aws.specs import GIVEN, OTHER_ZONE, ZONE, spec
+from tidepool.infrastructures.aws.demands import lacks, quota_of, type_facts, wanted
+from tidepool.infrastructures.aws.reading import read_options
+
+FAR = [f"198.51.100.{each}/32" for each in range(60)]
 
 
 def test_a_region_that_has_all_lacks_nothing() -> None:
@@ -76,6 +79,29 @@ def test_each_machine_is_a_route_and_a_table_has_only_so_many() -> None:
     (lack,) = lacks(FACTS, asked(demand(machines=501)))
     assert "there can be 501 machines, each with a route of its own, and a route table has 500" in lack
     assert lacks(replace(FACTS, routes=None), asked(demand(machines=501))) == ()
+
+
+@pytest.mark.parametrize(
+    ("firewall", "place", "key", "count"),
+    [
+        # Five more are what nodes reach in any case.
+        ({"nodes": {"egress": [{"to": FAR[:56]}]}}, {}, "firewall.nodes.egress", 61),
+        ({"nodes": {"egress": [{"to": FAR[:19], "ports": [1, 3, 5]}]}}, {}, "firewall.nodes.egress", 62),
+        ({"logins": {"egress": [{"to": FAR[:57]}]}}, {}, "firewall.logins.egress", 61),
+        ({"logins": {"ingress": [{"from": FAR[:59]}]}}, {}, "firewall.logins.ingress", 61),
+        ({}, {"administrators": FAR[:55]}, "controller.infrastructure.options.administrators", 61),
+    ],
+)
+def test_a_security_group_takes_only_so_many_rules(
+    firewall: dict[str, Any], place: dict[str, Any], key: str, count: int
+) -> None:
+    described = spec(given=GIVEN, firewall=firewall, **place)
+    asked_for = asked(rules=wanted(described, read_options(described, "dev")).rules)
+    for facts in (FACTS, replace(FACTS, rules=60)):
+        (lack,) = lacks(facts, asked_for)
+        assert lack.startswith(f"{key}: a security group would have {count} rules"), lack
+        assert f"--quota-code L-0EA8095F --desired-value {count}`" in lack
+    assert lacks(replace(FACTS, rules=count), asked_for) == ()
 
 
 def test_a_given_vpc_is_there_with_its_subnets_and_apart_from_the_clusters_network() -> None:

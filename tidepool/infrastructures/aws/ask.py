@@ -12,6 +12,7 @@ from typing import Any, Final
 from tidepool.cluster.failures import InfrastructureError, Permanent
 from tidepool.infrastructures.aws.demands import (
     ROUTES_QUOTA,
+    RULES_QUOTA,
     Demand,
     Demands,
     Facts,
@@ -90,12 +91,13 @@ def ask(wanted: Demands, clients: Clients | None = None) -> Facts:
         quotas = {
             code: quota for code in codes if code and (quota := _quota(clients, "ec2", code)) is not None
         }
-        routes = _quota(clients, "vpc", ROUTES_QUOTA)
+        routes, rules = (_quota(clients, "vpc", code) for code in (ROUTES_QUOTA, RULES_QUOTA))
         given = wanted.vpc is not None
         return Facts(
             types,
             quotas,
             None if routes is None else int(routes),
+            None if rules is None else int(rules),
             _addresses(ec2, wanted.vpc) if given else None,
             _subnets(ec2, wanted.vpc) if given else None,
             _prices(clients, wanted) if wanted.counted else {},

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.aws.groups import Groups
 from tidepool.infrastructures.aws.reading import Claim, Options
 from tidepool.infrastructures.finding import gathered
 
@@ -46,13 +47,14 @@ class Facts:
     """Facts about a region and an account. ``types`` are those that were asked for and exist.
 
     ``prices`` are in US dollars an hour by type, zone and market, of what has none in the spec.
-    ``vcpu_quotas`` are by quota's code, ``routes`` of a route table; None where AWS does not say. ``vpc`` are the addresses of
+    ``vcpu_quotas`` are by quota's code, ``routes`` of a route table, ``rules`` of a security group one way; None where AWS does not say. ``vpc`` are the addresses of
     the VPC that is given, ``subnet_zones`` the zone of each of its subnets.
     """
 
     types: Mapping[str, TypeFacts]
     vcpu_quotas: Mapping[str, float] = field(default_factory=dict)
     routes: int | None = None
+    rules: int | None = None
     vpc: tuple[IPv4Network, ...] | None = None
     subnet_zones: Mapping[str, str] | None = None
     prices: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
@@ -107,7 +109,7 @@ class Demands:
     """All that is asked: ``network`` is where machines have their addresses, each a route.
 
     ``counted`` says whether the cluster's limits count what machines cost. ``architecture`` is what images are made for, as AWS
-    calls it.
+    calls it. ``rules`` are how many a security group would have one way, by the key of the spec that they are of.
     """
 
     region: str
@@ -118,6 +120,7 @@ class Demands:
     subnets: Mapping[str, str] | None = None
     counted: bool = False
     architecture: str = "x86_64"
+    rules: Mapping[str, int] = field(default_factory=dict)
 
 
 def architecture() -> str:
@@ -148,6 +151,7 @@ def wanted(spec: ClusterSpec, options: Options, architecture: str = "x86_64") ->
         place.given.subnets if place.given else None,
         spec.limits.price_usd_per_hour is not None or spec.limits.budget_usd_per_month is not None,
         architecture,
+        Groups(spec.network, place, spec.firewall, options.has_own).sizes(options.path),
     )
 
 
@@ -186,6 +190,9 @@ _QUOTAS: Final = (
     ("", ("L-1216C47A", "L-34B43A08")),
 )
 ROUTES_QUOTA: Final = "L-93826ACB"
+RULES_QUOTA: Final = "L-0EA8095F"
+#: Of accounts that asked for no more.
+_USUAL_RULES: Final = 60
 
 
 def quota_of(instance_type: str, market: str) -> str:
@@ -314,6 +321,14 @@ def _of_network(facts: Facts, wanted: Demands) -> Iterator[str]:
             f"{wanted.path}: there can be {machines} machines, each with a route of its own, and a route table has "
             f"{facts.routes} at most: lower max_nodes, or ask AWS for more (up to 1000; vpc, {ROUTES_QUOTA})"
         )
+    most = _USUAL_RULES if facts.rules is None else facts.rules
+    for key, count in wanted.rules.items():
+        if count > most:
+            yield (
+                f"{key}: a security group would have {count} rules, one for each network and range of ports, and takes {most}: write "
+                "fewer and larger ones, or ask AWS for more, `aws service-quotas request-service-quota-increase --service-code vpc "
+                f"--quota-code {RULES_QUOTA} --desired-value {count}`"
+            )
     for network in facts.vpc or ():
         if network.overlaps(wanted.network):
             yield (

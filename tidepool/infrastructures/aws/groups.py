@@ -10,6 +10,7 @@ AWS takes no rule twice, whoever asks for it: a rule is called by what it says, 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -82,6 +83,19 @@ class Groups:
         """Return the networks that the transit gateway leads to, by the names of their routes, each once."""
         sources = {source for rule in self.logins.ingress for source in rule.sources}
         return {f"to-{in_name(each)}": each for each in sorted({*self.place.administrators, *sources})}
+
+    def sizes(self, path: str) -> Mapping[str, int]:
+        """Return how many rules the largest group has one way, by the key that they are of; ``path`` is the place's."""
+        found: dict[str, int] = {}
+        for (part, way), count in Counter((rule.part, rule.way) for rule in self.rules()).items():
+            if way == "to":
+                key = f"firewall.{'logins' if part == 'login' else 'nodes'}.egress"
+            elif part == "login" and self.logins.ingress:
+                key = "firewall.logins.ingress"
+            else:
+                key = f"{path}.administrators"
+            found[key] = max(found.get(key, 0), count)
+        return found
 
     def _of_firewall(self) -> Iterator[Rule]:
         for allowed in self.logins.ingress:
