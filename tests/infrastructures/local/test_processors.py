@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from ipaddress import IPv4Address
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.infrastructures.local.kernel.layout import machine_paths
+from tidepool.infrastructures.local.kernel.layout import Paths, machine_paths
 from tidepool.infrastructures.local.kernel.processors import in_order, take_processors, topology
 
 
@@ -47,22 +47,38 @@ def test_neighbours_begin_with_others_where_all_are_taken() -> None:
     }
 
 
-def test_what_a_machine_had_is_another_s_when_it_is_gone(tmp_path: Path) -> None:
-    everything = sorted(os.sched_getaffinity(0))
-    places = [machine_paths(tmp_path, stack, "cpu-1") for stack in ("a", "b", "c")]
-    addresses = [str(IPv4Address("10.0.0.0") + 7 * each) for each in range(3)]
-    for place in places:
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Paths, Paths, Paths]:
+    """Places of machines of three stacks, where there are four processors whatever this machine has."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    found = tuple(machine_paths(tmp_path, stack, "cpu-1") for stack in ("a", "b", "c"))
+    for place in found:
         place.folder.mkdir(parents=True)
-    first, second = (
-        take_processors(place, 0.5, at)[0] for place, at in zip(places[:2], addresses, strict=False)
-    )
-    assert {first, second} <= {*everything}
-    assert (first == second) is (len(everything) == 1)
-    shutil.rmtree(places[0].folder)
-    if len(everything) == 2:
-        assert take_processors(places[2], 1, addresses[2])[0] == first
-    # One that boots again may have the same.
-    assert take_processors(places[1], len(everything) + 1, addresses[1])[0] in everything
+    return found[0], found[1], found[2]
+
+
+def test_what_a_machine_had_is_another_s_when_it_is_gone(places: tuple[Paths, Paths, Paths]) -> None:
+    one, other, third = places
+    # By their addresses all would begin with the first.
+    assert take_processors(one, 1.5, "10.0.0.0") == (0, 1, 2, 3)
+    assert take_processors(other, 2, "10.0.0.2") == (2, 3, 0, 1)
+    assert take_processors(third, 2, "10.0.0.4") == (0, 1, 2, 3), "all are taken"
+    # One that boots again has what it had: its own are not another's.
+    assert take_processors(other, 2, "10.0.0.2") == (2, 3, 0, 1)
+    shutil.rmtree(other.folder)
+    assert take_processors(third, 2, "10.0.0.4") == (2, 3, 0, 1)
+    assert third.processors.read_text() == "2 3"
+
+
+@pytest.mark.parametrize("held", [b"", b"0 one", b"0 1\n<cut", b"\xff\xfe", None])
+def test_what_cannot_be_understood_holds_none(places: tuple[Paths, Paths, Paths], held: bytes | None) -> None:
+    one, other, third = places
+    take_processors(other, 1, "10.0.0.0")
+    if held is None:
+        one.processors.mkdir()
+    else:
+        one.processors.write_bytes(held)
+    assert take_processors(third, 1, "10.0.0.0") == (1, 2, 3, 0)
 
 
 def test_hwloc_is_told_of_as_many_as_slurmd_counts_by_the_numbers_of_the_kernel() -> None:

@@ -89,6 +89,8 @@ def _others(data: Path, own: Path) -> Iterator[tuple[int, ...]]:
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(stack / "machines") as machines:
             for machine in machines:
                 file = Path(machine.path) / own.name
-                with suppress(FileNotFoundError, NotADirectoryError):
+                # One that cannot be read or understood holds none, as a record of that kind is none: what is given to another as
+                # well is shared, as it is where there are too few, and the machine's next boot writes it anew.
+                with suppress(OSError, ValueError):
                     if file != own:
-                        yield tuple(map(int, file.read_text().split()))
+                        yield tuple(map(int, file.read_text("utf-8").split()))
