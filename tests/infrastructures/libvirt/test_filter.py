@@ -7,6 +7,7 @@ import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from tests.infrastructures.libvirt.schemas import missing, wrong, xml_of
 from tests.infrastructures.libvirt.specs import TO_LICENCES, TWO_HOSTS, spec
 from tests.provider.calls import Calls, plainly
 from tests.whole.cluster import until
+from tidepool.cluster.firewall import Firewall
 from tidepool.infrastructures.libvirt.ask import output_of, virsh
+from tidepool.infrastructures.libvirt.filter import PARTS, Part, filter_xml
 
 LICENCES, OTHER, LICENCE = "198.51.100.7", "198.51.100.8", 27000
 FILTER = "tidepool:libvirt:NetworkFilter"
@@ -56,6 +59,46 @@ def test_rules_are_another_definition_and_no_other_machine() -> None:
         'dstipaddr="198.51.100.7" dstipmask="32" protocol="tcp" dstportstart="27000" dstportend="27010"'
     )
     assert [licences in each for each in definitions] == [True, False]
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("ingress", [(), ("192.0.2.0/24",)])
+def test_by_ssh_machines_are_reached_by_whom_the_spec_names_and_answer_nobody_else(
+    part: Part, ingress: tuple[str, ...]
+) -> None:
+    firewall = Firewall.model_validate({"logins": {"ingress": [{"from": ingress}] if ingress else []}})
+    network, administrators = IPv4Network("10.77.0.0/16"), [IPv4Network("198.51.100.0/28")]
+    definition = filter_xml("dev", part, network, firewall, mounts=False, administrators=administrators)
+    root = ET.fromstring(definition)
+    if not missing():
+        assert wrong(definition, "nwfilter") == ""
+    for address, allowed in (
+        ("10.77.0.1", True),
+        ("198.51.100.9", True),
+        ("192.0.2.7", part == "logins" and bool(ingress)),
+        # Whoever else is at the bridge.
+        ("203.0.113.5", False),
+    ):
+        assert passes(root, "in", "src", address, dstport="22") == allowed, address
+        assert passes(root, "out", "dst", address, srcport="22") == allowed, address
+    # Answers to what machines ask of others arrive.
+    assert passes(root, "in", "src", "203.0.113.5", dstport="40000")
+
+
+def passes(root: ET.Element, direction: str, side: str, address: str, **ports: str) -> bool:
+    """What the first rule says that fits a packet of TCP from there, or to there."""
+    for rule in sorted(root.iterfind("rule"), key=lambda each: int(each.get("priority", ""))):
+        if rule.get("direction") != direction or rule.find("arp") is not None:
+            continue
+        told = rule.find("ip")
+        if told is None:
+            return rule.get("action") == "accept"
+        ranges = {key: told.get(f"{key}start") for key in ("srcport", "dstport")}
+        network = IPv4Network((told.get(f"{side}ipaddr", "0.0.0.0"), int(told.get(f"{side}ipmask", "0"))))
+        fits = all(port is None or port == ports.get(key) for key, port in ranges.items())
+        if fits and told.get("protocol", "tcp") == "tcp" and IPv4Address(address) in network:
+            return rule.get("action") == "accept"
+    return True
 
 
 @pytest.mark.slow

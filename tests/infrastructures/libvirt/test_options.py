@@ -104,6 +104,7 @@ def test_a_mistake_of_an_offering_is_told_with_its_key(
         ({"hosts": TWO_HOSTS}, {}, "bridge", "name a bridge that all hosts have"),
         ({"bridge": "br0", "outside": True}, {}, "outside", "the bridge decides"),
         ({"outside": True}, {}, "outside", "no rule lets machines use it"),
+        ({"administrators": ["192.0.2.0/24"]}, {}, "administrators", "leave it out, or name a bridge"),
         ({"firewall": TO_LICENCES}, {}, "outside", "write outside: true, or name a bridge"),
         (
             {"firewall": {"logins": {"ingress": [{"from": ["192.0.2.0/24"]}]}}},

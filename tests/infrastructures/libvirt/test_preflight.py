@@ -11,9 +11,9 @@ import pytest
 
 from tests.infrastructures.libvirt.hosts import DEVICES, NODEINFO, capabilities, host
 from tests.infrastructures.libvirt.schemas import missing, wrong
-from tests.infrastructures.libvirt.specs import TUNED, spec
+from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, spec
 from tidepool.infrastructures.libvirt.ask import LibvirtError, ask, read_host, tools_missing
-from tidepool.infrastructures.libvirt.preflight import Demand, demands, lacks
+from tidepool.infrastructures.libvirt.preflight import Demand, demanded, demands, lacks, lacks_of_way
 from tidepool.infrastructures.libvirt.reading import read_options
 
 FLEET = "fleets[0].infrastructures[0].options"
@@ -132,3 +132,19 @@ def test_without_its_tools_each_is_told_with_what_installs_it(
         "xsltproc",
         "genisoimage",
     ]
+
+
+def test_a_machine_that_filters_would_keep_out_is_told_so() -> None:
+    described = spec(bridge="br0", hosts=TWO_HOSTS, administrators=["198.51.100.0/28"])
+    first, second = (demanded(described, read_options(described), name) for name in TWO_HOSTS)
+    assert first.ssh_from == ("10.77.0.0/16", "198.51.100.0/28")
+    assert second.ssh_from == (), "it is told once"
+    assert demanded(spec(), read_options(spec()), "here").ssh_from == ()
+    # This machine comes to itself from 127.0.0.1.
+    inside = replace(first, ssh_from=("127.0.0.0/8",))
+    outside = replace(first, ssh_from=("127.1.0.0/16",))
+    named = replace(first, ssh_from=("127.1.0.0/16", "127.0.0.1/32"))
+    assert list(lacks_of_way(inside)) == list(lacks_of_way(named)) == list(lacks_of_way(second)) == []
+    (told,) = lacks_of_way(outside)
+    assert told.startswith("controller.infrastructure.options.administrators: this machine would come")
+    assert told.endswith("write 127.0.0.1/32 there, or a network that it is in")

@@ -23,7 +23,7 @@ from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, Mac
 from tidepool.infrastructures.libvirt.domain import NETWORK, Identity, pool_of, stylesheet
 from tidepool.infrastructures.libvirt.filter import PARTS, Part, filter_name, filter_xml, part_of
 from tidepool.infrastructures.libvirt.options import Offering
-from tidepool.infrastructures.libvirt.preflight import Demands, demands
+from tidepool.infrastructures.libvirt.preflight import demanded
 from tidepool.infrastructures.libvirt.reading import Options, read_options
 from tidepool.infrastructures.libvirt.resources import NetworkFilter
 from tidepool.infrastructures.libvirt.seat import Seat, own_seats
@@ -43,7 +43,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
     options = read_options(spec)
     hosts, fits = {}, {}
     for name, uri in options.place.hosts.items():
-        asked = Demands(uri, demands(spec, options, name))
+        asked = demanded(spec, options, name)
         fit = fits[name] = preflight(
             f"libvirt@{name}", "libvirt", f"{spec.site_options('libvirt').path}.hosts.{name}", asked
         )
@@ -88,7 +88,14 @@ def _filters(
                 f"{part}@{name}",
                 uri=uri,
                 filter=filter_name(stack, part),
-                definition=filter_xml(stack, part, spec.network, spec.firewall, mounts=bool(place.volumes)),
+                definition=filter_xml(
+                    stack,
+                    part,
+                    spec.network,
+                    spec.firewall,
+                    mounts=bool(place.volumes),
+                    administrators=place.administrators,
+                ),
                 opts=ResourceOptions(depends_on=[fits[name]]),
             )
             for name, uri in place.hosts.items()

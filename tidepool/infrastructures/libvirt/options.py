@@ -10,7 +10,7 @@ from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster.frozen import FrozenDict, frozen
 from tidepool.cluster.names import by_name
-from tidepool.cluster.part import Part, Whole
+from tidepool.cluster.part import Network, Part, Whole
 from tidepool.cluster.shape import mebibytes
 
 _PART: Final = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
@@ -213,6 +213,11 @@ class SiteOptions(Part):
     outside: bool = Field(
         default=False,
         description="Whether NAT leads out of libvirt's own network; who may use it, and for what, says `firewall`.",
+    )
+    administrators: tuple[Network, ...] = Field(
+        default=(),
+        description="With `bridge`: networks from which machines are reached by SSH, beside the cluster's own: this machine's, where "
+        "it has no address in `network`.",
     )
     pool: str = Field(
         default="/var/lib/libvirt/tidepool",

@@ -5,13 +5,16 @@ libvirt defines nearly every machine, and fails when it starts.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tidepool.cluster.flows import SSH
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.finding import Finding, Preflight, findings, gathered
@@ -46,10 +49,25 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """All demands on the host of that URI."""
+    """All demands on the host of that URI.
+
+    ``ssh_from`` are the networks that filters let in by SSH, the cluster's own first; empty where nothing but its host leads there.
+    ``path`` is where a person wrote the others.
+    """
 
     uri: str
     demands: tuple[Demand, ...]
+    path: str = ""
+    ssh_from: tuple[str, ...] = ()
+
+
+def demanded(spec: ClusterSpec, options: Options, host: str) -> Demands:
+    """Return what is asked of that host; of the first one also that machines there are reached."""
+    place, asked = options.place, demands(spec, options, host)
+    uri, path = place.hosts[host], f"{spec.site_options('libvirt').path}.administrators"
+    if place.bridge is None or host != next(iter(place.hosts)):
+        return Demands(uri, asked)
+    return Demands(uri, asked, path, tuple(map(str, (spec.network, *place.administrators))))
 
 
 @gathered
@@ -235,16 +253,32 @@ def _pages_lack(demand: Demand, size: int, there: int, wanted: int, where: str) 
     )
 
 
+def lacks_of_way(asked: Demands) -> Iterator[str]:
+    """Yield that filters keep this machine from those that it makes."""
+    if not asked.ssh_from:
+        return
+    networks = [IPv4Network(each) for each in asked.ssh_from]
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as nothing_sent, suppress(OSError):
+        # The kernel chooses the address that packets there would come from. Where it has no way, who makes a machine is told.
+        nothing_sent.connect((str(networks[0][2]), SSH))
+        own = IPv4Address(nothing_sent.getsockname()[0])
+        if not any(own in network for network in networks):
+            yield (
+                f"{asked.path}: this machine would come to the cluster's from {own}, and they let in by SSH who comes from "
+                f"{', '.join(asked.ssh_from)}: write {own}/32 there, or a network that it is in"
+            )
+
+
 Ask = Callable[[str], Host]
 
 
-def lacks_of_host(uri: str, demands: Sequence[Demand], ask: Ask = ask) -> tuple[str, ...]:
-    """All that the host of that URI lacks, each with the remedy; that it cannot be asked."""
+def lacks_of_host(asked: Demands, ask: Ask = ask) -> tuple[str, ...]:
+    """All that the host lacks, each with the remedy; that it cannot be asked."""
     try:
-        host = ask(uri)
+        host = ask(asked.uri)
     except LibvirtError as error:
         return (str(error),)
-    return lacks(host, demands)
+    return (*lacks(host, asked.demands), *lacks_of_way(asked))
 
 
 def checks_of(
@@ -262,10 +296,7 @@ def checks_of(
     hosts: Mapping[str, str] = options.place.hosts
     # Over SSH, each takes a second.
     with ThreadPoolExecutor(max(1, len(hosts))) as threads:
-        asked = {
-            name: threads.submit(partial(lacks_of_host, uri, demands(spec, options, name), ask))
-            for name, uri in hosts.items()
-        }
+        asked = {name: threads.submit(lacks_of_host, demanded(spec, options, name), ask) for name in hosts}
         for name, found in asked.items():
             well = f"{hosts[name]} has all that is asked of it"
             yield from findings(f"host {name} of libvirt", found.result(), well)
@@ -274,7 +305,7 @@ def checks_of(
 def _missing(demands: Demands, home: Home) -> Iterable[str]:
     if missing := tuple(tools_missing(home.environment)):
         return missing
-    return lacks_of_host(demands.uri, demands.demands)
+    return lacks_of_host(demands)
 
 
 PREFLIGHT = Preflight(Demands, _missing)

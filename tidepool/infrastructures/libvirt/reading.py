@@ -92,6 +92,11 @@ def _site_mistakes(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator
             "it is missing: a network of libvirt's own is on one host; name a bridge that all hosts have",
         )
     yield from _of_firewall(spec, path, place)
+    if place.bridge is None and place.administrators:
+        yield Mistake(
+            f"{path}.administrators", None, "nothing leads into a network of libvirt's own but from its host; leave it out, or name "
+            "a bridge"
+        )  # fmt: skip
     if place.bridge is not None and place.outside:
         yield Mistake(f"{path}.outside", True, "the bridge decides what machines reach; leave it out")
     if has_own_machines(spec, _NAME) and spec.controller.backup and place.apart and len(set(hosts)) < 2:
