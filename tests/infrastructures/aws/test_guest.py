@@ -121,6 +121,54 @@ def test_requests_are_signed_as_boto3_signs_them() -> None:
     assert ours["authorization"].endswith(f"Signature={theirs}")
 
 
+#: A machine as it boots, on a link that leads to what AWS serves: who can send there, of root and a user, and who it is then.
+_BOOT = """\
+import json, os, socket, subprocess, sys
+from tidepool.infrastructures.aws.guest import bootstrap
+
+def reached(address):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect((address, 80))
+        except PermissionError:
+            return False
+    return True
+
+subprocess.run(["mount", "--bind", sys.argv[1], "/etc/hostname"], check=True)
+for line in ("link set lo up", "link add aws type bridge", "link set aws up", "route add default dev aws"):
+    subprocess.run(["ip", *line.split()], check=True)
+bootstrap.metadata = {"tags/instance/tidepool:node": "cpu-1", "tags/instance/tidepool:address": "10.77.10.1"}.__getitem__
+bootstrap.is_somebody()
+served = ("169.254.169.254", "169.254.169.253", "169.254.169.123", "198.51.100.7")
+told = {"name": socket.gethostname(), "root": [reached(each) for each in served]}
+os.setuid(1000)
+print(json.dumps({**told, "user": [reached(each) for each in served]}))
+"""
+
+
+def test_root_alone_reaches_metadata_and_all_reach_what_else_is_link_local(tmp_path: Path) -> None:
+    """No security group keeps machines from 169.254.0.0/16, so each machine does."""
+    (tmp_path / "hostname").touch()
+    command = [
+        "unshare",
+        "--net",
+        "--uts",
+        "--mount",
+        sys.executable,
+        "-c",
+        _BOOT,
+        str(tmp_path / "hostname"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {
+        "name": "cpu-1",
+        "root": [True, True, True, True],
+        # Names and time are there, too.
+        "user": [False, True, True, True],
+    }
+    assert done.stderr == ""
+
+
 def test_what_is_late_is_asked_for_again_and_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     answers: list[Exception | str] = [OSError("no route to host"), KeyError("Token"), "there"]
     slept: list[float] = []
