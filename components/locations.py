@@ -13,6 +13,7 @@ import pulumi
 from pulumi import Output
 from pulumi.runtime.settings import get_root_resource, set_root_resource
 
+from tidepool.cluster.names import CLUSTER_NETWORK
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.golden_image import GoldenImage
 from tidepool.components.scratch import scratch_mounts
@@ -90,7 +91,9 @@ def register_locations(spec: ClusterSpec, scope: str = "", folder: Path | None =
     parent = ClusterScope(scope) if scope else None
     with _registered_below(parent):
         infrastructures = infrastructures_of(spec, stack)
-        networks = {name: each.network("net", spec.network) for name, each in infrastructures.items()}
+        networks = {
+            name: each.network(CLUSTER_NETWORK, spec.network) for name, each in infrastructures.items()
+        }
         digests = {image: _digest(spec, image, folder, infrastructures) for image in spec.images}
         by_name = {}
         for name, each in infrastructures.items():

@@ -13,6 +13,7 @@ from tests.uml import run_in_kernel
 from tests.whole.cluster import Cluster
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import JobState
+from tidepool.cluster.names import CLUSTER_NETWORK
 from tidepool.infrastructures.local import kernel
 
 pytestmark = pytest.mark.slow
@@ -31,7 +32,7 @@ say(wrote=run("sh", "-c", "echo from outside >/mnt/h/researcher/input", uid=2000
 
 def client(cluster: Cluster, folder: Path, address: str) -> Any:
     """A kernel with a cable in the cluster's switch."""
-    network = kernel.read_network(cluster.data, cluster.stack, "net")
+    network = kernel.read_network(cluster.data, cluster.stack, CLUSTER_NETWORK)
     assert network is not None
     folder.mkdir()
     for words in (

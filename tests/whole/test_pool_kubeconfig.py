@@ -25,6 +25,7 @@ from tests.whole.cluster import ROOT, until
 from tests.whole.pools import ANY, PODS, POOL, PoolCluster, spec
 from tidepool.clients.kubernetes.requests import Requests
 from tidepool.clients.slurm import JobState
+from tidepool.cluster.names import CLUSTER_NETWORK
 from tidepool.infrastructures.local import kernel
 
 pytestmark = [pytest.mark.slow, needs_kubernetes]
@@ -54,7 +55,7 @@ class World:
 
     def plug_in(self) -> None:
         """The server's leg, into the switch of the cluster's network."""
-        network = kernel.read_network(self.cluster.data, self.cluster.stack, "net")
+        network = kernel.read_network(self.cluster.data, self.cluster.stack, CLUSTER_NETWORK)
         assert network is not None
         ip("link", "set", PLUG, "netns", str(network.pid))
         for words in (("master", "switch"), ("up",)):

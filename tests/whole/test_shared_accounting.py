@@ -18,6 +18,7 @@ from tests import versions
 from tests.infrastructures.local.stacks import Stack, left_of
 from tests.whole.cluster import LONG_S, SPEC, Cluster, summary, until
 from tidepool.clients.slurm import JobState
+from tidepool.cluster.names import CLUSTER_NETWORK
 from tidepool.infrastructures.local.kernel import read_network
 
 pytestmark = [pytest.mark.slow, pytest.mark.runs("local", versions.slurm())]
@@ -269,6 +270,6 @@ def test_one_that_goes_leaves_the_other_as_it_was_and_comes_back_to_its_records(
 
 
 def physics_prefix(physics: Cluster) -> tuple[str, ...]:
-    network = read_network(physics.data, physics.stack, "net")
+    network = read_network(physics.data, physics.stack, CLUSTER_NETWORK)
     assert network is not None
     return network.prefix

@@ -22,6 +22,7 @@ from tests.whole.breathing import completed, machines
 from tests.whole.cluster import SPEC, Cluster
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import JobState
+from tidepool.cluster.names import CLUSTER_NETWORK
 from tidepool.infrastructures.libvirt.ask import output_of, virsh
 from tidepool.infrastructures.local.kernel import read_network
 
@@ -55,7 +56,7 @@ def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture(scope="module")
 def host(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """A host with libvirt on the cluster's network, and the cluster's homes by NFS."""
-    network = read_network(cluster.data, cluster.stack, "net")
+    network = read_network(cluster.data, cluster.stack, CLUSTER_NETWORK)
     assert network is not None
     home = cluster.data / cluster.stack / "volumes" / "home"
     cluster.through = network.prefix

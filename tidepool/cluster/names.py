@@ -35,6 +35,9 @@ ACCOUNTING_HOST: Final = "dbd"
 CONTROL_PLANE_HOST: Final = "kube"
 FILE_SERVER_HOST: Final = "nfs"
 
+#: A cluster's network, in its stack.
+CLUSTER_NETWORK: Final = "net"
+
 #: Ways to the cluster's Kubernetes: Tidepool's own, and a person's who may do everything in one of the cluster's own.
 KUBERNETES_ACCESS: Final = "kubernetes"
 KUBERNETES_ADMIN_ACCESS: Final = "kubernetes-admin"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.cluster.boot import Boot, Device, File, Folder, Mount, Service
+from tidepool.cluster.names import CLUSTER_NETWORK
 from tidepool.infrastructures.local import resources
 from tidepool.infrastructures.local.kernel import BadSpec, MachineSpec
 from tidepool.infrastructures.local.kernel.errors import explained
@@ -114,7 +115,7 @@ def _boot(wanted: BootModel) -> Boot[str]:
 
 
 def _mistakes(boot: Boot[str]) -> Iterable[Mistake]:
-    machine = {"stack": "stack", "name": "boot", "network": "net", "address": "10.0.0.1"}
+    machine = {"stack": "stack", "name": "boot", "network": CLUSTER_NETWORK, "address": "10.0.0.1"}
     try:
         machine_spec(boot, **machine, mac="02:00:00:00:00:01", image="/", cpus=1, memory_mib=64)
     except BadSpec as error:

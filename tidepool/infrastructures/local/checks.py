@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tidepool.cluster.names import CLUSTER_NETWORK
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.finding import Finding
 from tidepool.infrastructures.local.kernel import Rules, uplink_lacks
@@ -14,7 +15,7 @@ from tidepool.infrastructures.local.kernel.layout import network_paths
 def checks_of(spec: ClusterSpec, stack: str, data: Path) -> Iterator[Finding]:
     """Find what keeps this machine from holding the cluster to its firewall, if it has one."""
     rules = Rules(spec.flows, spec.forwards, spec.peers)
-    lacks = list(uplink_lacks(network_paths(data, stack, "net"), rules))
+    lacks = list(uplink_lacks(network_paths(data, stack, CLUSTER_NETWORK), rules))
     for lack in lacks:
         yield Finding("firewall", "lacks", lack.what, lack.remedy)
     if (rules.egress or rules.ingress) and not lacks:

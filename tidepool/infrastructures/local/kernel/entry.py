@@ -18,6 +18,7 @@ from tidepool.infrastructures.local.kernel.birth import init_program
 from tidepool.infrastructures.local.kernel.cgroup_versions import choose
 from tidepool.infrastructures.local.kernel.errors import NoSuchMachine, TimedOut
 from tidepool.infrastructures.local.kernel.layout import machine_paths
+from tidepool.infrastructures.local.kernel.lifeline import network_namespace
 from tidepool.infrastructures.local.kernel.machine import running_machine
 from tidepool.infrastructures.local.kernel.spec import DEFAULT_PATH
 
@@ -141,7 +142,7 @@ def network_prefix(data: Path, stack: str, machine: str) -> tuple[str, ...]:
     Raises:
         NoSuchMachine: it is not running.
     """
-    return ("nsenter", f"--net=/proc/{running_machine(data, stack, machine).pid}/ns/net", "--")
+    return ("nsenter", f"--net={network_namespace(running_machine(data, stack, machine).pid)}", "--")
 
 
 def _enter(network: int) -> None:

@@ -33,6 +33,11 @@ def _ready(descriptor: int, event: int, deadline: float) -> bool:
     return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
 
 
+def network_namespace(process: int | str) -> str:
+    """Return the file of the network namespace that a process is in: of a pid, or of the thread that opens it (``thread-self``)."""
+    return f"/proc/{process}/ns/net"
+
+
 @dataclass(frozen=True, slots=True)
 class Lifeline:
     """PID 1 of a machine or of a network's switch, as the host sees it.
@@ -84,7 +89,7 @@ class Lifeline:
     def open_network_namespace(self) -> int | None:
         """A descriptor of its network namespace; None where the process is gone."""
         try:
-            descriptor = os.open(f"/proc/{self.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(network_namespace(self.pid), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         if self.is_alive():  # only now is it certain whose namespace was opened

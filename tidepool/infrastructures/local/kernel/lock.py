@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tidepool.infrastructures.local.kernel.errors import TimedOut
 from tidepool.infrastructures.local.kernel.layout import Paths
+from tidepool.infrastructures.local.kernel.lifeline import network_namespace
 from tidepool.infrastructures.local.kernel.private import make_private, remove_if_empty
 
 
@@ -39,7 +40,7 @@ def host_locked(timeout_s: float) -> Iterator[None]:
         TimedOut: somebody else held it for ``timeout_s``.
     """
     # The namespace is a file that is there once, and nobody can remove it.
-    descriptor = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(network_namespace("thread-self"), os.O_RDONLY | os.O_CLOEXEC)
     try:
         if not _flock(descriptor, time.monotonic() + timeout_s):
             raise TimedOut(f"another process made an uplink for {timeout_s:g} s; is it stuck?")

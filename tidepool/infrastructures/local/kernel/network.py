@@ -27,7 +27,7 @@ from tidepool.infrastructures.local.kernel.cgroup import Limits
 from tidepool.infrastructures.local.kernel.cgroup_versions import choose
 from tidepool.infrastructures.local.kernel.errors import InUse, LocalError, NoSuchNetwork, TimedOut, explained
 from tidepool.infrastructures.local.kernel.layout import Paths, cgroup_of, names_in, network_paths
-from tidepool.infrastructures.local.kernel.lifeline import Lifeline, end_all
+from tidepool.infrastructures.local.kernel.lifeline import Lifeline, end_all, network_namespace
 from tidepool.infrastructures.local.kernel.lock import locked, remove_lock
 from tidepool.infrastructures.local.kernel.netns import run_ip
 from tidepool.infrastructures.local.kernel.plan import encode, switch_steps
@@ -186,7 +186,7 @@ class Network:
             raise NoSuchNetwork(
                 f"network {self.name} of stack {self.stack} is not up; `tidepool up` mends it"
             )
-        return ("nsenter", f"--net=/proc/{self.pid}/ns/net", "--")
+        return ("nsenter", f"--net={network_namespace(self.pid)}", "--")
 
 
 def create_network(data: Path, spec: NetworkSpec, timeout_s: float = 30.0) -> Network:
