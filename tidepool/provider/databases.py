@@ -18,7 +18,7 @@ from tidepool.cluster.desired_state import is_forced
 from tidepool.cluster.names import ACCOUNTING_HOST, CONTROLLER_HOST
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.local.kernel import read_machine
-from tidepool.infrastructures.local.kernel.peering import find_sides, peer_of
+from tidepool.infrastructures.local.kernel.peering import find_peerings, peer_of
 from tidepool.provider.accounts import foreign_quality
 from tidepool.provider.machines import connection_mistakes, local_machine
 from tidepool.resources.databases import (
@@ -88,7 +88,7 @@ class DatabaseClientKind(IdempotentKind[DatabaseClientModel]):
         if own is None:
             return
         server = f"{wanted.host}/32"
-        sides = list(find_sides(self._home.data))
+        sides = list(find_peerings(self._home.data))
         there = peer_of(sides, own[0], wanted.network, server)
         dbd = read_machine(self._home.data, there.stack, ACCOUNTING_HOST) if there is not None else None
         if there is None or dbd is None or (dbd.address, SLURMDBD_PORT) != (wanted.host, wanted.port):

@@ -30,7 +30,7 @@ from tidepool.infrastructures.local.kernel import (
 from tidepool.infrastructures.local.kernel.layout import network_paths
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline
 from tidepool.infrastructures.local.kernel.netns import run_ip
-from tidepool.infrastructures.local.kernel.peering import find_sides, peer_of
+from tidepool.infrastructures.local.kernel.peering import find_peerings, peer_of
 from tidepool.infrastructures.local.kernel.uplink import is_as_known, set_uplink
 
 SERVED, CALLED = 6819, 6817
@@ -79,7 +79,7 @@ def test_what_both_agree_on_passes_both_ways_and_nothing_else(pair: tuple[Stack,
     server, client = pair
     apply(client, OF_CLIENT)
     assert reach(client, SERVER, SERVED).startswith("refused"), "the other does not know of it"
-    assert peer_of(find_sides(client.data), client.name, "10.88.0.0/16", f"{SERVER}/32") is None
+    assert peer_of(find_peerings(client.data), client.name, "10.88.0.0/16", f"{SERVER}/32") is None
     apply(server, OF_SERVER)
     # With their own addresses: who is asked knows whom to call back.
     assert reach(client, SERVER, SERVED) == f"{SERVER} to {CLIENT}: hello"
@@ -174,7 +174,7 @@ def test_of_two_that_come_at_once_one_has_the_cable_and_all_know_which(
     assert all(stand(one, rules[one]) for one in rules)
     winner, loser = sorted((other_stack, rival), key=cables, reverse=True)
     assert (cables(stack), cables(winner), cables(loser)) == (1, 1, 0)
-    sides = list(find_sides(stack.data))
+    sides = list(find_peerings(stack.data))
     for one in (winner, loser):
         there = peer_of(sides, one.name, "10.88.0.0/16", f"{SERVER}/32")
         assert there is not None

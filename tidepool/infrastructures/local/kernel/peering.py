@@ -65,7 +65,7 @@ class Side:
         return listed(self.switch, "ip", "-o", "link", "show", "dev", peer_device(self.peer))
 
 
-def find_sides(data: Path, but: Path | None = None) -> Iterator[Side]:
+def find_peerings(data: Path, but: Path | None = None) -> Iterator[Side]:
     """Yield what each network that is up names of each of its peers; not the network of the folder ``but``."""
     for folder in sorted(data.iterdir()) if data.is_dir() else ():
         if not is_name(folder.name) or not folder.is_dir():
@@ -140,7 +140,7 @@ def _pairs(place: Paths, cidr: str, switch: Lifeline, peers: Sequence[Peer]) -> 
     """Yield the ends of each cable that the network is to have: who is to have its peer's, and is its peer."""
     data, stack = place.folder.parents[2], place.folder.parents[1].name
     mine = [Side(stack, switch, cidr, peer.network, peer.name) for peer in peers]
-    sides = [*mine, *find_sides(data, but=place.folder)]
+    sides = [*mine, *find_peerings(data, but=place.folder)]
     for own in mine:
         other = peer_of(sides, stack, cidr, own.peer)
         if other is not None and peer_of(sides, other.stack, other.cidr, other.peer) == own:
