@@ -95,6 +95,11 @@ def test_whoever_asks_for_a_rule_or_a_route_it_is_there_once(
     assert max(Counter(rule.name for rule in found).values()) == 1
     ways = asked.ways()
     assert len(set(ways.values())) == len(ways)
+    # Nor does one that is there already, under a name of before, become two.
+    former = [name for rule in found for name in asked.former_names(rule)]
+    assert len(set(former)) == len(former)
+    former = [name for network in ways.values() for name in asked.former_ways(network)]
+    assert len(set(former)) == len(former)
     # And nothing that was asked for is missing.
     assert {str(rule.other) for rule in found if rule.part == "controller" and rule.ports == (22, 22)} >= {
         *administrators
@@ -119,6 +124,26 @@ def test_what_a_person_says_of_a_rule_stands_there() -> None:
         "accounting": "SSH",
         "node": "SSH",
     }
+
+
+def test_rules_are_known_by_the_names_that_states_have() -> None:
+    site = ["192.168.7.0/24"]
+    firewall = {"logins": {"ingress": [{"from": ["192.0.2.0/24"]}]}}
+    given = groups(firewall, given=GIVEN, home="nas:/home", administrators=site)
+    elsewhere, lustre = groups(has_own=False), groups(home="lustre")
+    endpoint = groups(given={**GIVEN, "endpoint_group": "sg-0a"})
+    for asked, names in (
+        (given, {"login-from-192.0.2.0-24", "node-from-administrators-0", "controller-from-node-6817", "node-from-node-all"}),
+        (given, {"node-to-cluster", "node-to-files", "login-to-endpoints", "node-to-node", "node-to-secrets", "node-to-home"}),
+        (elsewhere, {"node-from-elsewhere-22", "node-from-elsewhere-6818", "node-from-elsewhere-1024"}),
+        (lustre, {"files-from-node-988", "files-to-node-1018", "node-from-files-988"}),
+        (endpoint, {"node-to-secrets"}),
+    ):  # fmt: skip
+        assert names <= {name for rule in asked.rules() for name in asked.former_names(rule)}
+    assert [list(given.former_ways(each)) for each in given.ways().values()] == [
+        ["logins-192.0.2.0-24"],
+        ["logins-192.168.7.0-24", "administrators-0"],
+    ]
 
 
 def test_who_logs_in_elsewhere_is_let_in_nowhere_here() -> None:

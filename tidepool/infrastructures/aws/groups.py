@@ -84,6 +84,39 @@ class Groups:
         sources = {source for rule in self.logins.ingress for source in rule.sources}
         return {f"to-{in_name(each)}": each for each in sorted({*self.place.administrators, *sources})}
 
+    def former_names(self, rule: Rule) -> Iterator[str]:
+        """Yield the names that a rule may have in a state: AWS would refuse another one that says the same, before the first goes."""
+        here, first = f"{rule.part}-{rule.way}", rule.ports[0] if rule.ports else "all"
+        if isinstance(rule.other, str):
+            if rule.way == "from" or rule.part == "files":
+                yield f"{here}-{rule.other}-{first}"
+            else:
+                yield f"{here}-{rule.other if rule.other in PARTS else 'secrets'}"
+        elif rule.way == "to":
+            if rule.other == self.network and rule.ports is None:
+                yield f"{here}-cluster"
+            elif rule.other == ANYWHERE and rule.protocol == "tcp":
+                given = self.place.given
+                if rule.ports == _HTTPS and given is not None and given.endpoint_group is None:
+                    yield f"{here}-secrets"
+                elif rule.ports == _NFS:
+                    yield f"{here}-home"
+        else:
+            if rule.part == "login":
+                yield f"{here}-{in_name(rule.other)}"
+            if rule.part == "node" and rule.other == self.network:
+                yield f"{here}-elsewhere-{first}"
+            if rule.ports == _SSH:
+                yield from (f"{here}-{each}" for each in self._administrators(rule.other))
+
+    def former_ways(self, network: IPv4Network) -> Iterator[str]:
+        """Yield the names that the route to a network may have in a state."""
+        yield f"logins-{in_name(network)}"
+        yield from self._administrators(network)
+
+    def _administrators(self, network: IPv4Network) -> Iterator[str]:
+        return (f"administrators-{i}" for i, each in enumerate(self.place.administrators) if each == network)
+
     def sizes(self, path: str) -> Mapping[str, int]:
         """Return how many rules the largest group has one way, by the key that they are of; ``path`` is the place's."""
         found: dict[str, int] = {}

@@ -5,12 +5,12 @@ A machine's address is no address of its subnet but a route in the tables of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
-from pulumi import Input, Output, ResourceOptions
+from pulumi import Alias, Input, Output, ResourceOptions
 from pulumi_aws import ec2, ec2transitgateway, vpc
 
 from tidepool.infrastructures.aws.access import through_endpoint
@@ -66,7 +66,7 @@ def stack_network(own: Owner, place: SiteOptions, asked: Groups) -> StackNetwork
             **own.has("vpc"),
         )
         of_vpc, owner = made.id, made.owner_id
-        subnets, table = _own_subnets(own, place, made, asked.ways())
+        subnets, table = _own_subnets(own, place, made, asked)
     groups: dict[str, Output[str]] = {
         part: ec2.SecurityGroup(
             part,
@@ -80,14 +80,14 @@ def stack_network(own: Owner, place: SiteOptions, asked: Groups) -> StackNetwork
     }
     result = StackNetwork(own, place, of_vpc, subnets, table, groups)
     for rule in asked.rules():
-        _rule(result, rule)
+        _rule(result, rule, _aliases(asked.former_names(rule)))
     if owner is not None:
         _endpoint(result, owner)
     return result
 
 
 def _own_subnets(
-    own: Owner, place: SiteOptions, of: ec2.Vpc, ways: Mapping[str, IPv4Network]
+    own: Owner, place: SiteOptions, of: ec2.Vpc, asked: Groups
 ) -> tuple[Mapping[str, Input[str]], Input[str]]:
     """A subnet for each zone, all with one route table: what is a route there leads to any of them."""
     # Sixteen parts: zones never move when another one comes, and the last is for the way out.
@@ -115,13 +115,13 @@ def _own_subnets(
             subnet_ids=list(subnets.values()),
             **own.has("administrators"),
         )
-        for name, network in ways.items():
+        for name, network in asked.ways().items():
             ec2.Route(
                 name,
                 route_table_id=table.id,
                 destination_cidr_block=str(network),
                 transit_gateway_id=place.transit_gateway,
-                opts=own.options(depends_on=[attachment]),
+                opts=own.options(depends_on=[attachment], aliases=_aliases(asked.former_ways(network))),
             )
     return subnets, table.id
 
@@ -172,7 +172,11 @@ def _endpoint(made: StackNetwork, owner: Output[str]) -> None:
     )
 
 
-def _rule(made: StackNetwork, rule: Rule) -> None:
+def _aliases(names: Iterable[str]) -> list[Alias]:
+    return [Alias(name=name) for name in names]
+
+
+def _rule(made: StackNetwork, rule: Rule, aliases: list[Alias]) -> None:
     kind = vpc.SecurityGroupIngressRule if rule.way == "from" else vpc.SecurityGroupEgressRule
     first, last = rule.ports or (None, None)
     to: dict[str, Any] = (
@@ -189,6 +193,6 @@ def _rule(made: StackNetwork, rule: Rule) -> None:
         to_port=last,
         description=rule.why or None,
         tags=dict(made.owner.tags),
-        opts=made.owner.opts,
+        opts=made.owner.options(aliases=aliases),
         **to,
     )
