@@ -122,7 +122,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return empty_pb2.Empty()
 
     async def GetSchema(self, request: Any, context: Any) -> provider_pb2.GetSchemaResponse:
-        return provider_pb2.GetSchemaResponse(schema=await self._told(context, self._provider.schema()))
+        return provider_pb2.GetSchemaResponse(schema=await self._answered(context, self._provider.schema()))
 
     async def CheckConfig(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
         return provider_pb2.CheckResponse(inputs=request.news)
@@ -131,29 +131,29 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
 
     async def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
-        await self._told(context, self._provider.configure(request.args.fields))
+        await self._answered(context, self._provider.configure(request.args.fields))
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
 
     async def Check(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
-        return await self._told(context, self._provider.check(request))
+        return await self._answered(context, self._provider.check(request))
 
     async def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
-        return await self._told(context, self._provider.diff(request))
+        return await self._answered(context, self._provider.diff(request))
 
     async def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
-        return await self._told(context, self._provider.create(request))
+        return await self._answered(context, self._provider.create(request))
 
     async def Read(self, request: Any, context: Any) -> provider_pb2.ReadResponse:
-        return await self._told(context, self._provider.read(request))
+        return await self._answered(context, self._provider.read(request))
 
     async def Update(self, request: Any, context: Any) -> provider_pb2.UpdateResponse:
-        return await self._told(context, self._provider.update(request))
+        return await self._answered(context, self._provider.update(request))
 
     async def Delete(self, request: Any, context: Any) -> empty_pb2.Empty:
-        await self._told(context, self._provider.delete(request))
+        await self._answered(context, self._provider.delete(request))
         return empty_pb2.Empty()
 
-    async def _told(self, context: Any, answer: Coroutine[Any, Any, _T]) -> _T:
+    async def _answered(self, context: Any, answer: Coroutine[Any, Any, _T]) -> _T:
         """Return what is answered; what is raised instead ends this one call, with its text."""
         try:
             return await answer

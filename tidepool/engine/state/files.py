@@ -28,7 +28,7 @@ class StorageError(EngineError):
 
 
 class ContentDamaged(StorageError):
-    """What was read is not what was written."""
+    """Content that was read is not what was written."""
 
 
 def read(path: Path) -> bytes:

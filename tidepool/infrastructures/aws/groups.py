@@ -59,7 +59,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """What rules of a cluster's groups follow from. ``has_own`` says whether the cluster's own machines are at AWS, or elsewhere."""
+    """Facts that the rules of a cluster's groups follow from. ``has_own`` says whether the cluster's own machines are at AWS, or elsewhere."""
 
     network: IPv4Network
     place: SiteOptions
