@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -139,6 +140,7 @@ for line in ("link set lo up", "link add aws type bridge", "link set aws up", "r
     subprocess.run(["ip", *line.split()], check=True)
 bootstrap.metadata = {"tags/instance/tidepool:node": "cpu-1", "tags/instance/tidepool:address": "10.77.10.1"}.__getitem__
 bootstrap.is_somebody()
+bootstrap.is_somebody()  # as somebody who looks for what is wrong starts it again
 served = ("169.254.169.254", "169.254.169.253", "169.254.169.123", "198.51.100.7")
 told = {"name": socket.gethostname(), "root": [reached(each) for each in served]}
 os.setuid(1000)
@@ -167,6 +169,21 @@ def test_root_alone_reaches_metadata_and_all_reach_what_else_is_link_local(tmp_p
         "user": [False, True, True, True],
     }
     assert done.stderr == ""
+
+
+def test_a_machine_whose_users_would_reach_its_credentials_gets_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ip = tmp_path / "ip"
+    ip.write_text('#!/bin/sh\ntest "$1" != rule || { echo "no rules in this kernel" >&2; exit 2; }\n')
+    ip.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(bootstrap, "metadata", lambda path: "cpu-1")
+    monkeypatch.setattr("socket.sethostname", lambda name: None)
+    monkeypatch.setattr("builtins.open", lambda *of: (tmp_path / "hostname").open("w"))
+    monkeypatch.setattr(bootstrap, "secret", lambda *of: pytest.fail("it is asked for"))
+    with pytest.raises(SystemExit, match="so it gets nothing: no rules in this kernel"):
+        bootstrap.main("eu-central-1", ARN)
 
 
 def test_what_is_late_is_asked_for_again_and_told_of(capsys: pytest.CaptureFixture[str]) -> None:

@@ -116,8 +116,23 @@ def is_somebody() -> None:
     with open("/etc/hostname", "w") as file:
         file.write(f"{node}\n")
     run("ip", "address", "replace", f"{address}/32", "dev", "lo")
-    mine = ("to", "169.254.169.254/32", "uidrange", "1-4294967294", "prohibit")
-    run("ip", "rule", "add", "pref", "100", *mine)
+    rule = [
+        "ip",
+        "rule",
+        "add",
+        "pref",
+        "100",
+        "to",
+        "169.254.169.254/32",
+        "uidrange",
+        "1-4294967294",
+        "prohibit",
+    ]
+    ended = subprocess.run(rule, capture_output=True, text=True, check=False)
+    if ended.returncode and "File exists" not in ended.stderr:
+        sys.exit(
+            f"tidepool: users could ask for this machine's credentials, so it gets nothing: {ended.stderr}"
+        )
 
 
 def main(region: str, arn: str) -> None:
