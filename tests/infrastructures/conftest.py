@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -13,6 +14,7 @@ from typing import Protocol
 import pytest
 
 from tests.infrastructures.aws_world import aws_world
+from tests.infrastructures.cloudstack_world import SIMULATOR, cloudstack_world, simulator_world
 from tests.infrastructures.kubernetes_world import KubernetesWorld
 from tests.infrastructures.libvirt.daemon import Host, a_host, missing
 from tests.infrastructures.libvirt.fake import FakeHost, FakeHosts
@@ -119,7 +121,11 @@ FAKES: Mapping[str, Callable[[], World]] = {
 }
 
 #: Those that answer at an address, or are in a folder, for as long as a test lasts.
-SERVED: Mapping[str, Callable[[], AbstractContextManager[World]]] = {"nomad": nomad_world, "ssh": ssh_world}
+SERVED: Mapping[str, Callable[[], AbstractContextManager[World]]] = {
+    "cloudstack": cloudstack_world,
+    "nomad": nomad_world,
+    "ssh": ssh_world,
+}
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +137,13 @@ def libvirtd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield host
 
 
-@pytest.fixture(params=[*FAKES, *SERVED, "toy", "local", pytest.param("libvirtd", marks=pytest.mark.slow)])
+#: A CloudStack that somebody has, where the environment says so (`docs/infrastructures/cloudstack.md`).
+_SIMULATORS = ["cloudstack-simulator"] if SIMULATOR in os.environ else []
+
+
+@pytest.fixture(
+    params=[*FAKES, *SERVED, *_SIMULATORS, "toy", "local", pytest.param("libvirtd", marks=pytest.mark.slow)]
+)
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if request.param in FAKES:
         yield FAKES[request.param]()
@@ -139,6 +151,10 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if request.param in SERVED:
         with SERVED[request.param]() as served:
             yield served
+        return
+    if request.param in _SIMULATORS:
+        with simulator_world() as simulated:
+            yield simulated
         return
     if request.param == "toy":
         yield ToyWorld(MakingToys(request.getfixturevalue("tmp_path")))

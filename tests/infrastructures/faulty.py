@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from tests.infrastructures.aws_world import aws_world
+from tests.infrastructures.cloudstack_world import cloudstack_world
 from tests.infrastructures.conftest import FakeWorld, World
 from tests.infrastructures.kubernetes_world import KubernetesWorld
 from tests.infrastructures.libvirt.fake import FakeHost, FakeHosts
@@ -172,6 +173,27 @@ def _nomad() -> Iterator[Faulty]:
         )
 
 
+@contextmanager
+def _cloudstack() -> Iterator[Faulty]:
+    with cloudstack_world() as world:
+        cloud = world.cloud
+
+        def unseen(request: MachineRequest) -> Machine:
+            machine = world.infrastructure.create(request)
+            cloud.unseen.add(request.key.node)
+            return machine
+
+        yield Faulty(
+            world,
+            stock=lambda count: setattr(cloud, "stock", count),
+            lose_answer=lambda: setattr(cloud, "lose", 1),
+            unseen=unseen,
+            show=cloud.unseen.clear,
+            keep=world.protect,
+            release=lambda key: world.protect(key, on=False),
+        )
+
+
 #: By the names of worlds. Each is made anew for each test.
 FAULTY: Final[Mapping[str, Callable[[], Faulty]]] = {
     "aws": _aws,
@@ -181,7 +203,11 @@ FAULTY: Final[Mapping[str, Callable[[], Faulty]]] = {
 }
 
 #: Those of worlds that last as long as a test.
-LASTING: Final[Mapping[str, Callable[[], AbstractContextManager[Faulty]]]] = {"nomad": _nomad, "ssh": _ssh}
+LASTING: Final[Mapping[str, Callable[[], AbstractContextManager[Faulty]]]] = {
+    "cloudstack": _cloudstack,
+    "nomad": _nomad,
+    "ssh": _ssh,
+}
 
 
 @contextmanager

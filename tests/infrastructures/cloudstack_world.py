@@ -1,0 +1,160 @@
+"""CloudStack as a world of the contract: over the stand-in, and over a simulator of the real one where somebody has it."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from cs.client import CloudStack
+
+from tests.infrastructures.cloudstack.cloud import Cloud
+from tests.infrastructures.cloudstack.server import KEY, SECRET, served
+from tidepool.infrastructures import Machine, MachineKey
+from tidepool.infrastructures.cloudstack.api import Api, ApiLocation
+from tidepool.infrastructures.cloudstack.machine import Order, group_of, take
+from tidepool.infrastructures.cloudstack.machines import CloudStackMachines, to_machine
+from tidepool.simulation.machines import MachineRequest
+
+#: Of a simulator: its endpoint, whose keys `cs` finds, and where its name is, a zone, an offering and a template of it.
+SIMULATOR = "TIDEPOOL_CLOUDSTACK_SIMULATOR"
+
+
+@dataclass(frozen=True, slots=True)
+class Made(CloudStackMachines):
+    """VMs of one network, template and offering, by their ids."""
+
+    parts: dict[str, Any] = field(default_factory=dict)
+
+    def create(self, request: MachineRequest) -> Machine:
+        order = Order(
+            request.key,
+            str(request.address),
+            cpus=int(request.cpus),
+            memory_mib=request.memory_mib,
+            **self.parts,
+        )
+        return to_machine(take(self.api, order, self.waiting(self.delete_s)))
+
+
+@dataclass
+class CloudStackWorld:
+    """`tests.infrastructures.conftest.World`."""
+
+    cloud: Cloud
+    infrastructure: Made
+    stack: str = "one"
+
+    def stop(self, key: MachineKey) -> None:
+        self.cloud.power_off(key.node)
+
+    def vanish(self, key: MachineKey) -> None:
+        self.cloud.take_away(key.node)
+
+    def protect(self, key: MachineKey, on: bool = True) -> None:
+        self.cloud.vm(key.node)["deleteprotection"] = on
+
+
+@dataclass
+class SimulatorWorld:
+    """The same of a real management server; what happens from outside is told to it as well."""
+
+    infrastructure: Made
+    stack: str
+
+    def stop(self, key: MachineKey) -> None:
+        self._do("stopVirtualMachine", key, forced=True)
+
+    def vanish(self, key: MachineKey) -> None:
+        self._do("destroyVirtualMachine", key, expunge=True)
+
+    def _do(self, command: str, key: MachineKey, **more: Any) -> None:
+        found = self.infrastructure.read(key)
+        assert found is not None
+        self.infrastructure.api.do(command, self.infrastructure.waiting(300), id=found.machine_id, **more)
+
+
+def client(endpoint: str) -> Api:
+    """The API at ``endpoint``, with the stand-in's keys."""
+    return Api(CloudStack(endpoint, KEY, SECRET, method="post"))
+
+
+@contextmanager
+def cloudstack_world() -> Iterator[CloudStackWorld]:
+    """With a network, and a template that is ready."""
+    cloud = Cloud()
+    cloud.images["http://images/debian.qcow2"] = "d" * 64
+    with served(cloud) as endpoint:
+        api = client(endpoint)
+        network = api.call(
+            "createNetwork",
+            name=group_of("one"),
+            networkofferingid=cloud.network_offerings[0]["id"],
+            zoneid=cloud.zone["id"],
+            gateway="10.77.0.1",
+            netmask="255.255.0.0",
+        )
+        template = api.call(
+            "registerTemplate",
+            name="debian",
+            url="http://images/debian.qcow2",
+            format="QCOW2",
+            hypervisor="KVM",
+        )
+        parts = {
+            "zone": cloud.zone["id"],
+            "network": network["network"]["id"],
+            "template": template["template"][0]["id"],
+            "offering": cloud.service_offerings[2]["id"],
+        }
+        yield CloudStackWorld(cloud, Made(api, sleep=lambda _: None, parts=parts))
+
+
+@contextmanager
+def simulator_world() -> Iterator[SimulatorWorld]:
+    """With a network of its own, which goes at the end."""
+    api = ApiLocation(os.environ[SIMULATOR]).open()
+    stack = f"t{uuid.uuid4().hex[:8]}"
+    named = partial(os.environ.get, default="")
+    zone = next(
+        each
+        for each in api.listed("listZones")
+        if each["name"] == named(f"{SIMULATOR}_ZONE") or not named(f"{SIMULATOR}_ZONE")
+    )
+    templates = api.listed("listTemplates", templatefilter="executable", zoneid=zone["id"])
+    template = next(
+        each
+        for each in templates
+        if each["name"] == named(f"{SIMULATOR}_TEMPLATE") or not named(f"{SIMULATOR}_TEMPLATE")
+    )
+    offerings = api.listed("listServiceOfferings")
+    offering = next(
+        each
+        for each in offerings
+        if each["name"] == named(f"{SIMULATOR}_OFFERING") or not named(f"{SIMULATOR}_OFFERING")
+    )
+    of_network = next(
+        each
+        for each in api.listed("listNetworkOfferings")
+        if each["name"] == "DefaultIsolatedNetworkOfferingWithSourceNatService"
+    )
+    network = api.call(
+        "createNetwork",
+        name=group_of(stack),
+        networkofferingid=of_network["id"],
+        zoneid=zone["id"],
+        gateway="10.77.0.1",
+        netmask="255.255.0.0",
+    )["network"]["id"]
+    parts = {"zone": zone["id"], "network": network, "template": template["id"], "offering": offering["id"]}
+    world = SimulatorWorld(Made(api, delete_s=600, parts=parts), stack)
+    try:
+        yield world
+    finally:
+        for machine in world.infrastructure.list(stack):
+            world.infrastructure.delete(machine.key)
+        api.do("deleteNetwork", world.infrastructure.waiting(300), id=network)
