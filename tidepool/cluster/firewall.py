@@ -16,7 +16,7 @@ from tidepool.cluster.addresses import MOST_LOGIN_MACHINES
 from tidepool.cluster.part import Network, Part, Whole
 
 #: Infrastructures that hold machines to the rules; on others somebody else owns the network.
-FILTERING: Final = frozenset({"local", "libvirt", "aws", "kubernetes"})
+FILTERING: Final = frozenset({"local", "libvirt", "aws", "cloudstack", "kubernetes"})
 ANYWHERE: Final = IPv4Network("0.0.0.0/0")
 
 _ADDRESS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")

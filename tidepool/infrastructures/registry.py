@@ -35,6 +35,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "local": "tidepool.infrastructures.local",
     "libvirt": "tidepool.infrastructures.libvirt",
     "aws": "tidepool.infrastructures.aws",
+    "cloudstack": "tidepool.infrastructures.cloudstack",
     "kubernetes": "tidepool.infrastructures.kubernetes",
     "ssh": "tidepool.infrastructures.ssh",
     "nomad": "tidepool.infrastructures.nomad",

@@ -85,7 +85,12 @@ class CloudStackTemplateKind(CloudStackKind[CloudStackTemplateModel]):
     def create(self, wanted: CloudStackTemplateModel, task: Task) -> Made:
         api = self.api(wanted)
         zone = str(api.zone(wanted.zone)["id"])
-        id = self._found(api, wanted) or self._registered(api, wanted, zone)
+        id = self._found(api, wanted)
+        if not wanted.url:
+            if not id:
+                raise NotThere(f"there is no template {wanted.name} that these keys may use")
+            return Made(id)
+        id = id or self._registered(api, wanted, zone)
         wait = self.waiting(task)
         while not (said := self._status(api, id, zone)).get("isready"):
             status = str(said.get("status") or "being fetched")
@@ -105,13 +110,14 @@ class CloudStackTemplateKind(CloudStackKind[CloudStackTemplateModel]):
 
     def look(self, id: str, state: CloudStackTemplateModel) -> Mapping[str, Plain] | None:
         api = self.api(state)
-        return AS_KNOWN if self._status(api, id, "") else None
+        return AS_KNOWN if self._status(api, id, "", _filter(state)) else None
 
     def delete(self, id: str, state: CloudStackTemplateModel, task: Task) -> None:
-        self._remove(self.api(state), id, self.waiting(task))
+        if state.url:
+            self._remove(self.api(state), id, self.waiting(task))
 
     def _found(self, api: Api, wanted: CloudStackTemplateModel) -> str:
-        found = api.own("listTemplates", templatefilter="self", name=wanted.name)
+        found = api.own("listTemplates", templatefilter=_filter(wanted), name=wanted.name)
         return next((str(each["id"]) for each in found if each["name"] == wanted.name), "")
 
     def _registered(self, api: Api, wanted: CloudStackTemplateModel, zone: str) -> str:
@@ -138,9 +144,9 @@ class CloudStackTemplateKind(CloudStackKind[CloudStackTemplateModel]):
         )
         return str(said["template"][0]["id"])
 
-    def _status(self, api: Api, id: str, zone: str) -> Mapping[str, Any]:
+    def _status(self, api: Api, id: str, zone: str, of: str = "self") -> Mapping[str, Any]:
         try:
-            found = api.own("listTemplates", templatefilter="self", id=id, zoneid=zone)
+            found = api.own("listTemplates", templatefilter=of, id=id, zoneid=zone)
         except NotThere:
             return {}
         return found[0] if found else {}
@@ -150,6 +156,11 @@ class CloudStackTemplateKind(CloudStackKind[CloudStackTemplateModel]):
             api.do("deleteTemplate", wait, id=id)
         except NotThere:
             return
+
+
+def _filter(wanted: CloudStackTemplateModel) -> str:
+    """Return the name that CloudStack has for templates of one's own, or for all that one may use."""
+    return "self" if wanted.url else "executable"
 
 
 def _digest(path: Path) -> str:

@@ -110,6 +110,11 @@ class SiteOptions(Part):
         default=False,
         description="Whether service offerings are made for shapes. Only a root administrator may.",
     )
+    cpu_mhz: Whole = Field(
+        default=2000,
+        ge=1,
+        description="With `make_offerings`: how much of each processor a machine is promised, in CloudStack's MHz.",
+    )
     volumes: Annotated[dict[str, Annotated[str, AfterValidator(_export)]], AfterValidator(frozen)] = Field(
         default_factory=FrozenDict,
         description="Where what machines share is: NFS exports `SERVER:/PATH` of `home`, `slurmctld`, with accounting "

@@ -45,17 +45,9 @@ def read_options(spec: ClusterSpec) -> Options:
 
 
 def _site_mistakes(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator[Mistake]:
-    has_own = has_own_machines(spec, NAME)
-    if spec.file_server is not None and has_own:
-        yield Mistake(
-            "file_server",
-            None,
-            f"machines of CloudStack serve no files in this release; leave it out, and name NFS exports in {path}.volumes",
-        )
-    else:
-        remedy = "CloudStack has disks and no folders that machines share; name an NFS export, SERVER:/PATH"
-        yield from volume_mistakes(spec, NAME, path, place.volumes, remedy)
-    if place.vpc is not None and has_own and spec.firewall.logins.ingress:
+    remedy = "CloudStack has disks and no folders that machines share; name an NFS export, SERVER:/PATH"
+    yield from volume_mistakes(spec, NAME, path, place.volumes, remedy)
+    if place.vpc is not None and has_own_machines(spec, NAME) and spec.firewall.logins.ingress:
         yield Mistake(
             "firewall.logins.ingress",
             None,

@@ -38,10 +38,11 @@ class CloudStackTemplateModel(InCloudStack):
 
     zone: Field[str] = given(replaces=True)
     #: With the digest of the image, so that another image is another template.
-    name: Field[str] = given(replaces=True)
-    url: Field[str] = given(replaces=True)
+    name: Field[str, Input[str]] = given(replaces=True)
+    #: Where CloudStack finds it; empty: it is there already, and stays.
+    url: Field[str, Input[str]] = given(default="", replaces=True)
     #: The same file on this machine, by whose digest CloudStack's is checked.
-    path: Field[str] = given()
+    path: Field[str, Input[str]] = given(default="")
     hypervisor: Field[str] = given(replaces=True)
     os_type: Field[str] = given(replaces=True)
 
