@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 import tidepool.infrastructures.aws.reading
+import tidepool.infrastructures.cloudstack.demands
+import tidepool.infrastructures.cloudstack.reading
 import tidepool.infrastructures.kubernetes.reading
 import tidepool.infrastructures.libvirt.preflight
 import tidepool.infrastructures.libvirt.reading
@@ -23,6 +25,12 @@ from tidepool.cluster.spec_reading import read_spec
 def aws(spec: ClusterSpec) -> None:
     options = tidepool.infrastructures.aws.reading.read_options(spec, "aws")
     assert [claim.offering.market for claim in options.claims] == ["on-demand", "spot", "on-demand"]
+
+
+def cloudstack(spec: ClusterSpec) -> None:
+    options = tidepool.infrastructures.cloudstack.reading.read_options(spec)
+    asked = tidepool.infrastructures.cloudstack.demands.demanded(spec, options)
+    assert [(each.cpus, each.memory_mib, each.machines) for each in asked] == [(2, 4096, 2), (8, 16384, 0)]
 
 
 def kubernetes(spec: ClusterSpec) -> None:
@@ -55,7 +63,7 @@ def ssh(spec: ClusterSpec) -> None:
 
 #: What its options come to, by the name of its stack.
 READ: Final[dict[str, Callable[[ClusterSpec], None]]] = {
-    each.__name__: each for each in (aws, kubernetes, libvirt, nomad, ssh)
+    each.__name__: each for each in (aws, cloudstack, kubernetes, libvirt, nomad, ssh)
 }
 LOCAL: Final = {"dev", "converged"}
 

@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
+from tests import versions
 from tests.infrastructures.cloudstack_world import CloudStackWorld, cloudstack_world
 from tests.infrastructures.conftest import a_request
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.cloudstack.api import QuotaReached
+
+pytestmark = [
+    pytest.mark.runs("cloudstack", versions.installed("cs"), "a stand-in of the tests' for CloudStack")
+]
 
 
 @pytest.fixture

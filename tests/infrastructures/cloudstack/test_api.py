@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cs.client import CloudStack
 
+from tests import versions
 from tests.infrastructures.cloudstack.cloud import Cloud
 from tests.infrastructures.cloudstack.server import KEY, SECRET, served
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
@@ -21,6 +22,10 @@ from tidepool.infrastructures.cloudstack.api import (
     failure,
     kind_of,
 )
+
+pytestmark = [
+    pytest.mark.runs("cloudstack", versions.installed("cs"), "a stand-in of the tests' for CloudStack")
+]
 
 
 @pytest.fixture

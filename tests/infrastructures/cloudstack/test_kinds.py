@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import versions
 from tests.infrastructures.cloudstack.cloud import Cloud
 from tests.infrastructures.cloudstack.server import served
 from tests.infrastructures.cloudstack_world import client
@@ -22,6 +23,10 @@ from tidepool.infrastructures.cloudstack.machine import find
 from tidepool.infrastructures.cloudstack.network import CloudStackNetworkKind, CloudStackPortForwardingKind
 from tidepool.resources.kind import AS_KNOWN, Home, Refusal, Task, Unfinished
 from tidepool.resources.reading import read
+
+pytestmark = [
+    pytest.mark.runs("cloudstack", versions.installed("cs"), "a stand-in of the tests' for CloudStack")
+]
 
 NETWORK = {
     "zone": "zone-1",
