@@ -107,6 +107,15 @@ class Cloud(Networks, Catalogue):
             ]
         }
 
+    def stopVirtualMachine(self, id: str, **_: Any) -> Item:
+        vm = self._there("id", self.vms, id)
+
+        def stop() -> None:
+            vm["state"] = "Stopped"
+            self.stopped(vm)
+
+        return self._done("stopVirtualMachine", stop, id)
+
     def startVirtualMachine(self, id: str, **_: Any) -> Item:
         vm = self._there("id", self.vms, id)
         vm["state"] = "Starting"

@@ -147,9 +147,8 @@ def answered(cloud: Cloud, parameters: Mapping[str, str]) -> tuple[int, dict[str
         return 200, {key: answer}
 
 
-@contextmanager
-def served(cloud: Cloud) -> Iterator[str]:
-    """The endpoint at which it answers, GET and POST."""
+def handler(cloud: Cloud) -> type[BaseHTTPRequestHandler]:
+    """What answers a connection, GET and POST."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -173,7 +172,13 @@ def served(cloud: Cloud) -> Iterator[str]:
         def log_message(self, format: str, *arguments: Any) -> None:
             """Nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    return Handler
+
+
+@contextmanager
+def served(cloud: Cloud) -> Iterator[str]:
+    """The endpoint at which it answers on this machine."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(cloud))
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
