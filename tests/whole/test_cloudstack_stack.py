@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -89,14 +90,20 @@ def test_the_stack_of_the_project_comes_up_survives_a_stock_out_and_a_lost_answe
 
     # There is room again, and the answer to the next deploy is lost: there is one machine, and the job runs on it.
     cloud.stock, cloud.lose = None, 1
-    deployed = cloud.requests.count("deployVirtualMachine")
     cluster.scale_until(lambda: len(cluster.nodes()) == 2, "there are two nodes", UP_S)
     assert cloud.lose == 0
-    assert cloud.requests.count("deployVirtualMachine") == deployed + 1
     ended = cluster.until_job(job, JobState.COMPLETED, JobState.FAILED, timeout_s=LONG_S)
     assert ended.state is JobState.COMPLETED
+    assert set(zone.there()) == own | set(cluster.nodes())
     written = cluster.on("login-1", "cat", "/home/researcher/where.out").stdout
     assert len(written.split()) == 2
+
+    # What user data says, root alone may ask for.
+    asked = ("import socket, sys", f"print(socket.socket().connect_ex(('{zone.gateway}', 80)))")
+    python = ("python3", "-c", "; ".join(asked))
+    as_somebody = cluster.on("login-1", "setpriv", "--reuid", "researcher", "--clear-groups", *python)
+    assert int(as_somebody.stdout) == errno.EACCES
+    assert int(cluster.on("login-1", *python).stdout) != errno.EACCES
 
     # A machine that no state knows is swept, and those that are idle go.
     known = next(vm for vm in cloud.vms.values() if vm["name"] == "cpu-1")

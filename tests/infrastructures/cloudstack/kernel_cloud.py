@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,12 +47,13 @@ _PORT: Final = 8080
 
 @dataclass
 class KernelCloud:
-    """``url`` is where the API is for who is in the network, to which ``prefix`` leads a command."""
+    """``url`` is where the API is for who is in the network, to which ``prefix`` leads a command; ``gateway`` is nobody."""
 
     folder: Path
     cloud: Cloud
     prefix: tuple[str, ...]
     url: str
+    gateway: str
 
     @property
     def data(self) -> Path:
@@ -115,7 +116,7 @@ def kernel_cloud(folder: Path, cidr: str) -> Iterator[KernelCloud]:
     cloud.job_s = 0.1
     cloud.templates["t"] = _template(cloud)
     url = f"http://{wanted.switch_address}:{_PORT}/client/api"
-    it = KernelCloud(folder, cloud, tuple(network.prefix), url)
+    it = KernelCloud(folder, cloud, tuple(network.prefix), url, str(next(IPv4Network(cidr).hosts())))
     cloud.started, cloud.stopped = it.start, it.stop
     servers: list[ThreadingHTTPServer] = []
     try:

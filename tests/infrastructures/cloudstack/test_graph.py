@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import yaml
 from pulumi.runtime.mocks import MockResourceArgs
 
 from tests.components import cluster_graph
 from tests.components.cluster_graph import Outputs, connection
 from tests.infrastructures.cloudstack.specs import spec
+from tests.repository import ROOT
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.cloudstack.graph import at_each_boot
 from tidepool.testing import Graph
@@ -78,8 +80,18 @@ def test_user_data_is_secret_and_applies_at_each_boot() -> None:
 
 
 def test_what_cloud_init_is_told_stays() -> None:
-    told = at_each_boot('#cloud-config\n{"bootcmd": [["true"]], "write_files": []}\n')
-    assert json.loads(told.partition("\n")[2])["bootcmd"] == [["true"]]
+    told = at_each_boot('#cloud-config\n{"bootcmd": [["true"]], "write_files": []}\n', "10.77.0.1")
+    first, second = json.loads(told.partition("\n")[2])["bootcmd"]
+    assert second == ["true"]
+    # Before anybody else is there, so that a job cannot read keys from the router.
+    assert first[:6] == ["ip", "rule", "add", "pref", "100", "to"]
+    assert {"10.77.0.1/32", "1-4294967294", "prohibit"} <= {*first}
+
+
+def test_images_look_for_what_they_are_told_at_a_cloudstack() -> None:
+    settings = yaml.safe_load((ROOT / "playbooks/roles/cloud_init/files/tidepool.cfg").read_text())
+    assert "CloudStack" in settings["datasource_list"]
+    assert settings["datasource_list"][-1] in ("None", None)
 
 
 def test_images_are_fetched_by_name_and_digest_or_are_there_already() -> None:

@@ -29,7 +29,7 @@ from tidepool.infrastructures.cloudstack.resources import (
     CloudStackTemplate,
     CloudStackUserData,
 )
-from tidepool.infrastructures.cloudstack.rules import Rule, rules
+from tidepool.infrastructures.cloudstack.rules import Rule, router_of, rules
 from tidepool.infrastructures.cloudstack.service_offering import Shape
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.reading import has_own_machines
@@ -73,6 +73,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         opts,
         ssh(spec, stack),
         Surroundings(spec.own_hosts),
+        str(router_of(spec.network)),
         rules(spec, options.place, NAME),
         made,
         groups,
@@ -132,6 +133,7 @@ class CloudStack:
     opts: ResourceOptions
     ssh: Ssh
     surroundings: Surroundings
+    router: str
     rules: Sequence[Rule]
     service_offerings: Mapping[Shape, Output[str]]
     affinity_groups: Mapping[tuple[str, str], Output[str]]
@@ -195,7 +197,7 @@ class CloudStack:
             api=self.api,
             stack=self.stack,
             boot=name,
-            content=Output.secret(parts.apply(lambda known: at_each_boot(known.user_data))),
+            content=Output.secret(parts.apply(lambda known: at_each_boot(known.user_data, self.router))),
             opts=self._on(opts),
         ).id
 
@@ -243,8 +245,6 @@ _AT_EACH_BOOT: Final[Mapping[str, Any]] = {
     "cloud_init_modules": [
         ["bootcmd", "always"],
         ["write_files", "always"],
-        "growpart",
-        "resizefs",
         "set_hostname",
         "update_hostname",
     ],
@@ -253,7 +253,14 @@ _AT_EACH_BOOT: Final[Mapping[str, Any]] = {
 }
 
 
-def at_each_boot(user_data: str) -> str:
-    """Return the same user data for a VM that is told another one while it is there."""
-    first, _, told = user_data.partition("\n")
-    return f"{first}\n{json.dumps({**json.loads(told), **_AT_EACH_BOOT}, indent=1)}\n"
+def at_each_boot(user_data: str, router: str) -> str:
+    """Return the same user data for a VM that is told another one while it is there, and where root alone asks for it.
+
+    A virtual router gives it to whoever asks from a machine's address, and there are keys in it.
+    """
+    first, _, text = user_data.partition("\n")
+    told = json.loads(text)
+    to = ("to", f"{router}/32", "ipproto", "tcp", "dport", "80", "uidrange", "1-4294967294")
+    mine = ["ip", "rule", "add", "pref", "100", *to, "prohibit"]
+    whole = {**told, "bootcmd": [mine, *told["bootcmd"]], **_AT_EACH_BOOT}
+    return f"{first}\n{json.dumps(whole, indent=1)}\n"

@@ -19,7 +19,7 @@ from tidepool.infrastructures.cloudstack.resources import (
     CloudStackPortForwarding,
     CloudStackPortForwardingModel,
 )
-from tidepool.infrastructures.cloudstack.rules import Rule
+from tidepool.infrastructures.cloudstack.rules import Rule, router_of
 from tidepool.resources.kind import AS_KNOWN, Made, Task
 from tidepool.resources.values import Plain
 
@@ -80,7 +80,7 @@ class CloudStackNetworkKind(CloudStackKind[CloudStackNetworkModel]):
             displaytext=f"the stack {wanted.stack} of Tidepool",
             networkofferingid=offering["id"],
             zoneid=api.zone(wanted.zone)["id"],
-            gateway=str(next(cidr.hosts())),
+            gateway=str(router_of(cidr)),
             netmask=str(cidr.netmask),
             **more,
         )

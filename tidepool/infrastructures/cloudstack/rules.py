@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from typing import Final
 
 from tidepool.cluster.firewall import Egress
@@ -44,6 +44,11 @@ def rules(spec: ClusterSpec, place: SiteOptions, name: str) -> tuple[Rule, ...]:
     if place.vpc is not None:
         found = {Rule(each.protocol, (), each.to, each.first, each.last) for each in found}
     return tuple(sorted(found))
+
+
+def router_of(network: IPv4Network) -> IPv4Address:
+    """Return the address of a network's virtual router: its first."""
+    return next(iter(network.hosts()))
 
 
 def _opened(egress: Sequence[Egress], sources: Sequence[str]) -> Iterator[Rule]:
