@@ -104,11 +104,11 @@ class Api:
             InsufficientCapacity, Transient, Permanent: otherwise, with its words. After one that is transient it may
                 have done what it was asked for.
         """
-        return dict(self._asked(command, parameters) or {})
+        return dict(self._request(command, parameters) or {})
 
     def listed(self, command: str, **parameters: Any) -> list[dict[str, Any]]:
         """Return all that a list has, page by page. Of nothing CloudStack answers with nothing at all."""
-        found = self._asked(command, {"pagesize": _PAGE, "fetch_list": True, **parameters})
+        found = self._request(command, {"pagesize": _PAGE, "fetch_list": True, **parameters})
         # By page and page something may have come or gone.
         return [*{str(each.get("id", at)): each for at, each in enumerate(found)}.values()]
 
@@ -181,7 +181,7 @@ class Api:
             raise NotThere(f"there is no {what} {name} that these keys may see; there are {known}")
         return found[0]
 
-    def _asked(self, command: str, parameters: Mapping[str, Any]) -> Any:
+    def _request(self, command: str, parameters: Mapping[str, Any]) -> Any:
         import requests
         from cs.client import CloudStackApiException, CloudStackException
 

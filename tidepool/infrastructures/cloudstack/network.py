@@ -124,7 +124,7 @@ class _Rules:
         return sorted(map(repr, there)) == sorted(map(repr, self._wanted(rules)))
 
     def become(self, rules: Iterable[Rule]) -> None:
-        """What is missing is added before what is too much goes: who may go out still may."""
+        """Add what is missing before what is too much goes: who may go out still may."""
         wanted = self._wanted(rules)
         there = self._there()
         known = {said for _, said in there}
@@ -274,7 +274,7 @@ class CloudStackPortForwardingKind(CloudStackKind[CloudStackPortForwardingModel]
         return next((each for each in found if int(each["publicport"]) == port), None)
 
     def _sources(self, api: Api, address: str, port: int) -> Mapping[str, str]:
-        """Those who may use the port, each with the id of its rule."""
+        """Return who may use the port, each with the id of its rule."""
         found = api.own("listFirewallRules", ipaddressid=address)
         return {
             source: str(each["id"])

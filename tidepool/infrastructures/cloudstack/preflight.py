@@ -33,7 +33,7 @@ Item = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class HostRoom:
+class HostCapacity:
     """A host, with what VMs have of it."""
 
     name: str
@@ -58,7 +58,7 @@ class There:
     offerings: Sequence[Item]
     templates: Sequence[Item]
     os_types: Sequence[str]
-    hosts: Sequence[HostRoom] | None = None
+    hosts: Sequence[HostCapacity] | None = None
     available: Mapping[str, int] = field(default_factory=dict)
     had: Mapping[str, int] = field(default_factory=dict)
 
@@ -92,14 +92,14 @@ def look(api: Api, demanded: Demands) -> There:
     )
 
 
-def _hosts(api: Api, zone: str) -> Sequence[HostRoom] | None:
+def _hosts(api: Api, zone: str) -> Sequence[HostCapacity] | None:
     try:
         listed = api.listed("listHosts", type="Routing", zoneid=zone, state="Up")
     except NotAllowed:
         return None
     mib = 1024**2
     return tuple(
-        HostRoom(
+        HostCapacity(
             str(each["name"]),
             int(each["cpunumber"]),
             int(each["memorytotal"]) // mib,
@@ -127,16 +127,16 @@ def _available(api: Api) -> Mapping[str, int]:
 @gathered
 def lacks(there: There, demanded: Demands) -> Iterator[str]:
     """All that is missing, each with where it was asked for and the remedy."""
-    yield from _of_place(there, demanded)
+    yield from _of_zone(there, demanded)
     yield from _of_network(there, demanded)
     yield from _of_boots(there, demanded)
     for demand in demanded.demands:
         yield from _of_offering(there, demanded, demand)
         yield from _of_hosts(there, demand)
-    yield from _of_room(there, demanded)
+    yield from _of_capacity(there, demanded)
 
 
-def _of_place(there: There, demanded: Demands) -> Iterator[str]:
+def _of_zone(there: There, demanded: Demands) -> Iterator[str]:
     version = str(there.capabilities.get("cloudstackversion", ""))
     numbers = tuple(int(number) for number in version.split(".")[:2] if number.isdigit())
     if numbers and numbers < LEAST:
@@ -265,7 +265,7 @@ def _of_hosts(there: There, demand: Demand) -> Iterator[str]:
         )
 
 
-def _of_room(there: There, demanded: Demands) -> Iterator[str]:
+def _of_capacity(there: There, demanded: Demands) -> Iterator[str]:
     wanted = {
         "vm": sum(demand.machines for demand in demanded.demands),
         "cpu": sum(demand.machines * demand.cpus for demand in demanded.demands),

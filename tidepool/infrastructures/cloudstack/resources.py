@@ -1,4 +1,4 @@
-"""What a stack is in CloudStack. Each names in ``api`` how it is reached: ``endpoint``, ``project``, ``account``, ``domain``."""
+"""Resources of a stack in CloudStack. Each names in ``api`` how it is reached: ``endpoint``, ``project``, ``account``, ``domain``."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class CloudStackUserDataModel(InCloudStack):
 
 
 class CloudStackUserData(Resource, CloudStackUserDataModel, token="tidepool:cloudstack:UserData"):
-    """What machines of one boot are told. Another content is told to those that run already, for when they boot the next time."""
+    """User data of machines of one boot. Another content is told to those that run already, for when they boot the next time."""
 
 
 class CloudStackMachineModel(InCloudStack):

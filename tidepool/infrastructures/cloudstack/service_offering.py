@@ -1,4 +1,4 @@
-"""Which service offering a machine is of: the one that is named, else the smallest one that fits."""
+"""Service offerings of machines: the one that is named, else the smallest one that fits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a machine needs of its offering; ``name`` where a person names one."""
+    """Needs of a machine of its offering; ``name`` where a person names one."""
 
     cpus: int
     memory_mib: int
