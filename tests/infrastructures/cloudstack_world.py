@@ -80,7 +80,7 @@ class SimulatorWorld:
 
 def client(endpoint: str) -> Api:
     """The API at ``endpoint``, with the stand-in's keys."""
-    return Api(CloudStack(endpoint, KEY, SECRET, method="post"))
+    return Api(CloudStack(endpoint, KEY, SECRET, method="post"), sleep=lambda _: None)
 
 
 @contextmanager

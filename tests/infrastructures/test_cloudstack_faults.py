@@ -146,7 +146,6 @@ def test_machines_of_others_are_nobodys_business(world: CloudStackWorld) -> None
     ("code", "words", "kind"),
     [
         (503, "starting", Transient),
-        (429, "api limit", Transient),
         (530, "Internal Server Error", Transient),
         (401, "unable to verify user credentials", Permanent),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tidepool.infrastructures.cloudstack.api import (
     NotAllowed,
     NotThere,
     QuotaReached,
+    TooManyCalls,
     failure,
     kind_of,
 )
@@ -78,7 +80,7 @@ def test_a_job_is_waited_for_and_a_question_that_is_lost_is_asked_again(cloud: C
     def wait(why: str) -> bool:
         waited.append(why)
         if len(waited) == 1:
-            cloud.fail = [(503, "the management server starts"), (429, "api limit")]
+            cloud.fail = [(503, "the management server starts"), (503, "it still does")]
         if len(waited) == 4:
             for job in cloud.jobs.values():
                 job.ends = 0
@@ -87,6 +89,17 @@ def test_a_job_is_waited_for_and_a_question_that_is_lost_is_asked_again(cloud: C
     made = asked.do("createAffinityGroup", wait, name="one", type="host anti-affinity")
     assert made["affinitygroup"]["name"] == "one"
     assert waited == ["createAffinityGroup"] * 4
+
+
+def test_the_limit_of_calls_is_waited_out_and_not_for_ever(cloud: Cloud, endpoint: str) -> None:
+    waited: list[float] = []
+    cloud.fail = [(429, "api limit")] * 4
+    asked = replace(api(endpoint), sleep=waited.append)
+    assert asked.zone("zone-1")["name"] == "zone-1"
+    assert waited == [1.0] * 4
+    cloud.fail = [(429, "api limit")] * 5
+    with pytest.raises(TooManyCalls):
+        asked.zone("zone-1")
 
 
 def test_a_job_that_outlives_us_is_named_and_goes_on(cloud: Cloud, endpoint: str) -> None:
@@ -130,7 +143,7 @@ def test_a_lost_answer_is_transient_and_the_work_is_done(cloud: Cloud, endpoint:
     [
         (401, "unable to verify user credentials and/or request signature", NotAllowed),
         (432, "The given command 'x' either does not exist, is not available for user", NotAllowed),
-        (429, "The given user has reached his/her account api limit", Transient),
+        (429, "The given user has reached his/her account api limit", TooManyCalls),
         (431, "Invalid parameter id value=7 due to incorrect long value format, or entity does not exist", NotThere),
         (431, "The vm with hostName cpu-1 already exists in the network domain", Permanent),
         (532, "Maximum number of resources of type 'cpu' has been exceeded", QuotaReached),

@@ -27,6 +27,10 @@ class NotThere(Permanent):
     """There is no such thing, or nobody lets these keys see it."""
 
 
+class TooManyCalls(Transient):
+    """The account's limit of calls is reached. Nothing was done."""
+
+
 class QuotaReached(InsufficientCapacity):
     """Hosts may have room; the account, project or domain may not take more of it."""
 
@@ -62,6 +66,8 @@ Wait = Callable[[str], bool]
 #: Sites may lower what a page has at most, by default 500.
 _PAGE: Final = 100
 _PENDING, _DONE = 0, 1
+#: The limit is so many calls in a second, unless a site says otherwise (`api.throttling.interval`).
+_TRIES, _AFTER_LIMIT_S = 5, 1.0
 #: A deploy is answered at once, with the number of its job; lists of a busy server take their time.
 _ANSWER_S: Final = 30
 
@@ -78,7 +84,9 @@ def failure(what: str, code: int, text: str) -> InfrastructureError:
         return InsufficientCapacity(said)
     if code in (430, 431):
         return _is_gone(text)(said)
-    if code == 429 or code in (530, 534) or code < 400 or 500 <= code < 530:
+    if code == 429:
+        return TooManyCalls(said)
+    if code in (530, 534) or code < 400 or 500 <= code < 530:
         return Transient(said)
     return Permanent(said)
 
@@ -182,6 +190,15 @@ class Api:
         return found[0]
 
     def _request(self, command: str, parameters: Mapping[str, Any]) -> Any:
+        """Ask; where that is too often, some more times, for many machines are made at once."""
+        for _ in range(_TRIES - 1):
+            try:
+                return self._answer(command, parameters)
+            except TooManyCalls:
+                self.sleep(_AFTER_LIMIT_S)
+        return self._answer(command, parameters)
+
+    def _answer(self, command: str, parameters: Mapping[str, Any]) -> Any:
         import requests
         from cs.client import CloudStackApiException, CloudStackException
 
