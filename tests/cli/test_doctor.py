@@ -263,6 +263,17 @@ def test_a_plugin_that_is_not_there_is_told_with_what_installs_it(
     assert (found.state, found.detail) == ("well", f"{version}, with its plugin")
 
 
+def test_a_package_that_has_no_plugin_is_told_without_one(
+    somebody: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "package_lacks_of", lambda *_: ())
+    stack = find_stack(somebody.context, "dev", str(somebody.folder))
+    (found,) = doctor._packages("cloudstack", stack)
+    package = descriptor("cloudstack").package
+    assert package is not None
+    assert (found.what, found.detail) == ("cs", package.version)
+
+
 def test_a_package_of_another_version_is_a_note(
     spanning: tuple[Person, Checked], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -309,7 +309,8 @@ def _packages(name: str, stack: Stack) -> Iterator[Finding]:
         told = f"{there}, and this release is tested with {package.version}"
         yield Finding(package.name, "note", told, package.install)
     else:
-        yield Finding(package.name, "well", f"{package.version}, with its plugin")
+        plugin = ", with its plugin" if package.plugin else ""
+        yield Finding(package.name, "well", f"{package.version}{plugin}")
 
 
 def _page(name: str) -> str:

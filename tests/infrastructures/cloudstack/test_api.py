@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -165,6 +166,14 @@ def test_errors_are_of_a_kind_by_code_and_words(code: int, text: str, kind: type
 def test_a_proxy_that_answers_is_no_cloudstack(endpoint: str) -> None:
     with pytest.raises(Transient, match="does not answer listZones"):
         api("http://127.0.0.1:9/client/api").zone("zone-1")
+
+
+def test_a_package_that_is_not_installed_is_told_with_what_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "cs.client", None)
+    with pytest.raises(Permanent, match=r"cs.* is not installed; run: .venv/bin/pip install cs==5.2.0"):
+        ApiLocation("http://127.0.0.1:9/client/api").open()
 
 
 def test_keys_are_those_of_the_endpoint_of_the_spec(

@@ -9,6 +9,7 @@ from tidepool.infrastructures.registry import Descriptor, Package
 
 _KINDS: Final = "tidepool.infrastructures.cloudstack.kinds:CloudStack"
 _NETWORK: Final = "tidepool.infrastructures.cloudstack.network:CloudStack"
+PACKAGE: Final = Package("cs", "5.2.0")
 
 INFRASTRUCTURE = Descriptor(
     name="cloudstack",
@@ -30,5 +31,5 @@ INFRASTRUCTURE = Descriptor(
         "tidepool:cloudstack:Network": f"{_NETWORK}NetworkKind",
         "tidepool:cloudstack:PortForwarding": f"{_NETWORK}PortForwardingKind",
     },
-    package=Package("cs", "5.2.0"),
+    package=PACKAGE,
 )

@@ -243,10 +243,16 @@ class ApiLocation:
         """Return the API, with the keys that `cs` finds.
 
         Raises:
-            Permanent: there are none, or those of another CloudStack.
+            Permanent: there are none, or those of another CloudStack; the package is not installed.
         """
-        from cs.client import CloudStack, read_config
+        try:
+            from cs.client import CloudStack, read_config
+        except ModuleNotFoundError as error:
+            from tidepool.infrastructures.cloudstack import PACKAGE
 
+            raise Permanent(
+                f"the Python package {error.name} is not installed; run: {PACKAGE.install}"
+            ) from error
         remedy = "set CLOUDSTACK_ENDPOINT, CLOUDSTACK_KEY and CLOUDSTACK_SECRET, or write them to ~/.cloudstack.ini"
         try:
             config = read_config()
