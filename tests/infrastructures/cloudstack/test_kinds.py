@@ -311,14 +311,30 @@ def test_a_machine_that_was_begun_is_pulumis(stack: Stack) -> None:
     assert [each.state for each in find(stack.api, "dev")] == ["Running"]
 
 
-@pytest.mark.parametrize("lost", [1, 2])
-def test_whichever_answer_of_a_machine_is_lost_there_is_one(stack: Stack, lost: int) -> None:
+def test_a_machine_whose_answer_is_lost_is_found_at_once(stack: Stack) -> None:
     parts = stack.machine()
-    stack.cloud.lose = lost
+    stack.cloud.lose = 1
+    id = stack.make(kinds.CloudStackMachineKind, **parts)
+    assert (stack.cloud.lose, [*stack.cloud.vms]) == (0, [id])
+    assert stack.look(kinds.CloudStackMachineKind, id, **parts) == AS_KNOWN
+
+
+def test_one_whose_answers_are_lost_again_is_pulumis_and_gone_on_with(stack: Stack) -> None:
+    parts = stack.machine()
+    stack.cloud.lose = 2
     with pytest.raises(Unfinished) as raised:
         stack.make(kinds.CloudStackMachineKind, **parts)
-    stack.cloud.lose = 0
     assert stack.make(kinds.CloudStackMachineKind, **parts) == raised.value.id
+    assert stack.cloud.requests.count("deployVirtualMachine") == 1
+
+
+def test_a_machine_that_was_left_without_its_tags_gets_them(stack: Stack) -> None:
+    parts = stack.machine()
+    id = stack.make(kinds.CloudStackMachineKind, **parts)
+    stack.cloud.vms[id]["tags"] = []
+    assert stack.look(kinds.CloudStackMachineKind, id, **parts) == {"state": "without its tags"}
+    stack.update(kinds.CloudStackMachineKind, id, **parts)
+    assert stack.look(kinds.CloudStackMachineKind, id, **parts) == AS_KNOWN
 
 
 def test_a_port_leads_to_a_login_machine_for_its_sources_alone(stack: Stack) -> None:

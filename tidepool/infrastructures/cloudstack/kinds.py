@@ -334,14 +334,20 @@ class CloudStackMachineKind(CloudStackKind[CloudStackMachineModel]):
             next(iter(told.values())),
             tuple(wanted.affinity_groups),
         )
+        wait = self.waiting(task)
         try:
-            return Made(take(api, order, self.waiting(task)).id)
+            return Made(take(api, order, wait).id)
         except Transient as error:
-            # What was begun is Pulumi's, so that a `destroy` takes it away as well.
-            if begun := [vm for vm in find(api, wanted.stack, wanted.machine) if not vm.is_gone]:
+            begun = [vm for vm in find(api, wanted.stack, wanted.machine) if not vm.is_gone]
+            if not begun:
+                raise
+            try:
+                # Its answer was lost, and it is there.
+                return Made(take(api, order, wait).id)
+            except Transient:
+                # What was begun is Pulumi's, so that a `destroy` takes it away as well.
                 reason = f"{error}; the next `tidepool up` goes on from here"
                 raise Unfinished(begun[0].id, reason, cause="transient") from error
-            raise
 
     def update(
         self, id: str, old: CloudStackMachineModel, wanted: CloudStackMachineModel, task: Task
@@ -359,7 +365,9 @@ class CloudStackMachineKind(CloudStackKind[CloudStackMachineModel]):
         # One in error never ran and never will: the next one takes it away.
         if vm is None or vm.state == "Error":
             return None
-        return AS_KNOWN if vm.state in ("Running", "Starting", "Migrating") else {"state": "stopped"}
+        if vm.state not in ("Running", "Starting", "Migrating"):
+            return {"state": "stopped"}
+        return AS_KNOWN if vm.is_tagged else {"state": "without its tags"}
 
     def delete(self, id: str, state: CloudStackMachineModel, task: Task) -> None:
         delete(self.api(state), MachineKey(state.stack, state.machine, id), self.waiting(task))
