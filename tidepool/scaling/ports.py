@@ -176,6 +176,8 @@ class Kept:
     #: Requests of Slurm's power saving that are not carried out yet.
     power_up: frozenset[str] = frozenset()
     power_down: frozenset[str] = frozenset()
+    #: Of the stack, when it was read last: in one of the same version nobody has changed anything since.
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)

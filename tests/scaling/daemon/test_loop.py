@@ -11,6 +11,7 @@ import pytest
 
 from tests.simulation.machines import FaultyCluster, FaultyDaemon, faulty_scaler
 from tidepool.clients.slurm import ControllerDown, JobRequest, JobState
+from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.scaling.daemon.loop import Loop
@@ -251,6 +252,21 @@ def test_what_a_person_brings_up_meanwhile_is_adopted(scene: Scene) -> None:
     scene.until(lambda: scene.state(job) is JobState.COMPLETED)
     scene.cluster.run(10 * IDLE_S)
     assert len(scene.nodes()) == 2
+
+
+def test_what_failed_for_the_last_daemon_is_no_persons_change_to_the_next(scene: Scene) -> None:
+    """The outputs name a node that could not be made, until there is another `up`."""
+    one = scene.daemon()
+    scene.cluster.machines.fake.stock = 0
+    scene.submit()
+    scene.until(lambda: any(each.result == "failed" for each in scene.intents(Launch)))
+    scene.until(lambda: not (scene.cluster.journal.kept().desired or {}).get("cpu"))
+    assert scene.cluster.stack.read().fleets["cpu"] == HostSet("cpu-1")
+    del scene.said[:]
+    one.kill()
+    scene.until(lambda: ("one", "leads") in scene.said)
+    scene.cluster.run(5)
+    assert ("one", "adopted") not in scene.said
 
 
 def test_a_cluster_that_was_taken_down_is_waited_for_and_begins_anew(scene: Scene) -> None:

@@ -176,6 +176,7 @@ def test_where_it_is_is_found_by_the_next(location: JournalLocation) -> None:
         Memory(launches={"cpu-1": Launch(NOW, later(60), (7,))}),
         frozenset({"cpu-3"}),
         frozenset({"cpu-1"}),
+        "of this version",
     )
     one.write_kept(leads(one), kept)
     one.close()

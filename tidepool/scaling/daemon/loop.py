@@ -289,6 +289,7 @@ class Loop:
             power_up=kept.power_up,
             power_down=kept.power_down,
             inherited=inherited,
+            version=kept.version,
         )
 
     def _cluster_state(self, state: State, observation: Observation) -> ClusterState:

@@ -96,7 +96,7 @@ class State:
 
     def to_kept(self) -> Kept:
         """Return what the next daemon has to know."""
-        return Kept(self.desired, self.memory, self.power_up, self.power_down)
+        return Kept(self.desired, self.memory, self.power_up, self.power_down, self.version)
 
 
 _RETRY_S: Final = (0.25, 4.0)

@@ -68,16 +68,19 @@ class _Body:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """The point at which the daemon is, but for what Slurm's power saving asks for, which no decision changes."""
+    """The point at which the daemon is by its decisions."""
 
     desired: Mapping[str, HostSet] | None
     memory: Memory
 
 
 @dataclass(frozen=True, slots=True)
-class _Power:
-    up: frozenset[str]
-    down: frozenset[str]
+class _Read:
+    """The rest of that, which no decision changes: what Slurm's power saving asks for, and of which version the stack was."""
+
+    up: frozenset[str] = frozenset()
+    down: frozenset[str] = frozenset()
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class _Looked:
 
 #: The rows of `kept`. The newest look is in two: what seldom changes is large.
 _POSITION: Final = 1
-_POWER: Final = 2
+_READ: Final = 2
 _LOOK: Final = 3
 _LOOKED: Final = 4
 _TROUBLE: Final = 5
@@ -151,7 +154,7 @@ class SqlJournal:
     def write_kept(self, lease: Lease, kept: Kept) -> None:
         with self._leading(lease) as sql:
             put_kept(sql, _POSITION, dumps(_Position, _Position(kept.desired, kept.memory)))
-            put_kept(sql, _POWER, dumps(_Power, _Power(kept.power_up, kept.power_down)))
+            put_kept(sql, _READ, dumps(_Read, _Read(kept.power_up, kept.power_down, kept.version)))
 
     def decided(
         self, lease: Lease, state: ClusterState, before: Memory, decision: Decision
@@ -294,10 +297,10 @@ class SqlJournal:
 
     def kept(self) -> Kept:
         with self._database.reading() as sql:
-            rows = kept_rows(sql, _POSITION, _POWER)
+            rows = kept_rows(sql, _POSITION, _READ)
         place = self._read(_Position, rows[_POSITION]) if _POSITION in rows else _Position(None, Memory())
-        power = self._read(_Power, rows[_POWER]) if _POWER in rows else _Power(frozenset(), frozenset())
-        return Kept(place.desired, place.memory, power.up, power.down)
+        read = self._read(_Read, rows[_READ]) if _READ in rows else _Read()
+        return Kept(place.desired, place.memory, read.up, read.down, read.version)
 
     def open_intents(self) -> tuple[Intent, ...]:
         with self._database.reading() as sql:
