@@ -194,6 +194,16 @@ def test_salt_of_the_state_where_asked_for(stack: Folder) -> None:
     assert f"encryptionsalt: {salt}" in (stack.project / "Pulumi.dev.yaml").read_text()
 
 
+def test_operation_with_the_salt_of_the_state_leaves_the_file_alone(stack: Folder) -> None:
+    file = stack.project / "Pulumi.dev.yaml"
+    file.write_text("config:\n  shop:a: b  # as a person wrote it\n")
+    before = file.stat()
+    fallback = {"PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true"}
+    ran = stack.run("refresh", "--yes", "--skip-preview", env=fallback)
+    assert ran.code == 0, ran
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
 def test_key_service_is_refused_by_name(stack: Folder) -> None:
     (stack.project / "Pulumi.dev.yaml").write_text(
         "secretsprovider: awskms://alias/x\nconfig: {shop:a: {secure: C}}\n"

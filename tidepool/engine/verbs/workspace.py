@@ -192,7 +192,10 @@ class OpenStack:
         return passphrase_verifier(self.backend.export(self.ref)) if wanted else None
 
     def with_passphrase(self) -> OpenStack:
-        """The same where the stack has a salt; otherwise with the state's or a new one, written to its file.
+        """The same where the stack has a salt; otherwise with the state's, or with a new one that is written to its file.
+
+        The state's is in the configuration that is returned, and whoever writes that writes it as well. The CLI writes it at once, which
+        takes two readings of the file at each operation.
 
         Raises:
             NotSupportedError: when the stack's secrets are not kept by a passphrase.
@@ -209,7 +212,8 @@ class OpenStack:
         opened = replace(
             self, config=under_passphrase(self.config, crypter.encryption_salt), _opened=[crypter]
         )
-        opened.save_config()
+        if salt is None:
+            opened.save_config()
         return opened
 
     def merged(self) -> Values:
