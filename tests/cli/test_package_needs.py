@@ -16,6 +16,7 @@ import yaml
 
 from tests.cli.standins import Person
 from tests.infrastructures.aws import specs as aws
+from tests.infrastructures.cloudstack import specs as cloudstack
 from tests.infrastructures.kubernetes import specs as kubernetes
 from tests.infrastructures.libvirt import specs as libvirt
 from tests.infrastructures.nomad import specs as nomad
@@ -24,7 +25,7 @@ from tidepool.cluster.spec_reading import read_spec
 from tidepool.infrastructures.registry import BUILT_IN, descriptor
 
 ROOT = Path(__file__).parents[2]
-#: A cluster on each of those that need something.
+#: A cluster on each of those that need a plugin of Pulumi's.
 MAPPINGS = {
     "aws": aws.mapping(),
     "kubernetes": kubernetes.mapping(),
@@ -42,8 +43,9 @@ def project(folder: Path, stack: str, described: dict[str, Any]) -> Path:
     return folder
 
 
-def test_each_infrastructure_that_needs_something_is_tried_here() -> None:
-    assert set(MAPPINGS) == {name for name in BUILT_IN if descriptor(name).package}
+def test_each_infrastructure_that_needs_a_plugin_is_tried_here() -> None:
+    packages = {name: descriptor(name).package for name in BUILT_IN}
+    assert set(MAPPINGS) == {name for name, package in packages.items() if package and package.plugin}
 
 
 @pytest.mark.parametrize("name", sorted(MAPPINGS))
@@ -83,6 +85,19 @@ def test_a_plugin_that_is_nowhere_is_told_with_the_command_that_installs_it(
     assert "nothing was changed" in said.stderr
     assert "Traceback" not in said.stderr + said.stdout
     assert not list((tmp_path / "data").rglob("*.json")), "there is no stack"
+
+
+def test_a_package_without_a_plugin_is_told_with_the_command_that_installs_it(
+    somebody: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_spec, "preflight", lambda _data, _plans: ())
+    monkeypatch.setattr(stack_spec, "installed", lambda _package: "")
+    somebody.write(**cloudstack.mapping())
+    said = somebody.runs("preview")
+    assert said.exit_code == errors.LACKS
+    told = " ".join(said.output.split())
+    assert "the Python package cs is not installed -> .venv/bin/pip install cs==5.2.0" in told
+    assert "plugin" not in told
 
 
 @pytest.fixture
