@@ -321,6 +321,7 @@ def test_a_node_in_maintenance_is_left_alone(cluster: Cluster, daemon: Daemon) -
     completed(cluster, [cluster.submit("true")])
     until(lambda: machines(cluster) == [node] or None, "only the node in maintenance is there")
     cluster.on("login-1", "scontrol", "delete", "ReservationName=upkeep")
+    until_empty(cluster, timeout_s=150)  # at rest it asks for reservations once a minute
 
 
 def _until_there(file: str) -> str:
