@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -84,8 +87,33 @@ def test_what_cloud_init_is_told_stays() -> None:
     first, second = json.loads(told.partition("\n")[2])["bootcmd"]
     assert second == ["true"]
     # Before anybody else is there, so that a job cannot read keys from the router.
-    assert first[:6] == ["ip", "rule", "add", "pref", "100", "to"]
+    assert first[:2] == ["/bin/sh", "-c"]
+    assert first[3:7] == ["sh", "pref", "100", "to"]
     assert {"10.77.0.1/32", "1-4294967294", "prohibit"} <= {*first}
+
+
+def test_a_machine_whose_users_would_reach_the_router_ends(tmp_path: Path) -> None:
+    told = at_each_boot('#cloud-config\n{"bootcmd": [], "write_files": []}\n', "10.77.0.1")
+    (command,) = json.loads(told.partition("\n")[2])["bootcmd"]
+    ended = tmp_path / "ended"
+    (tmp_path / "poweroff").write_text(f"#!/bin/sh\ntouch {ended}\n")
+    (tmp_path / "poweroff").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+
+    def boots() -> str:
+        """Twice, as somebody who looks for what is wrong has it done again; gives the rules that are there then."""
+        script = '"$@" && "$@"; ip rule show pref 100'
+        argv = ["unshare", "--net", "sh", "-c", script, "sh", *command]
+        return subprocess.run(argv, capture_output=True, text=True, check=True, env={"PATH": path}).stdout
+
+    (rule,) = boots().splitlines()
+    assert "to 10.77.0.1 uidrange 1-4294967294 ipproto tcp dport 80 prohibit" in rule
+    assert not ended.exists()
+    # A kernel without such rules.
+    (tmp_path / "ip").write_text("#!/bin/sh\ntest $2 = show\n")
+    (tmp_path / "ip").chmod(0o755)
+    assert boots() == ""
+    assert ended.exists()
 
 
 def test_images_look_for_what_they_are_told_at_a_cloudstack() -> None:

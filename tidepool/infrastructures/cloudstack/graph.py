@@ -253,14 +253,21 @@ _AT_EACH_BOOT: Final[Mapping[str, Any]] = {
 }
 
 
+_ROOT_ALONE: Final = (
+    'ip rule show pref 100 | grep -q prohibit || ip rule add "$@" || '
+    '{ echo "tidepool: users could ask the router for keys, so this machine ends" >/dev/console; poweroff --force; }'
+)
+
+
 def at_each_boot(user_data: str, router: str) -> str:
     """Return the same user data for a VM that is told another one while it is there, and where root alone asks for it.
 
-    A virtual router gives it to whoever asks from a machine's address, and there are keys in it.
+    A virtual router gives it to whoever asks from a machine's address, and there are keys in it: a machine that cannot keep its
+    users from there ends at once.
     """
     first, _, text = user_data.partition("\n")
     told = json.loads(text)
     to = ("to", f"{router}/32", "ipproto", "tcp", "dport", "80", "uidrange", "1-4294967294")
-    mine = ["ip", "rule", "add", "pref", "100", *to, "prohibit"]
+    mine = ["/bin/sh", "-c", _ROOT_ALONE, "sh", "pref", "100", *to, "prohibit"]
     whole = {**told, "bootcmd": [mine, *told["bootcmd"]], **_AT_EACH_BOOT}
     return f"{first}\n{json.dumps(whole, indent=1)}\n"
