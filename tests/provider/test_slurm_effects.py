@@ -180,7 +180,7 @@ def test_nodes_of_a_fleet_that_goes_are_those_that_jobs_use() -> None:
 
     fleets = lost_fleets(files("cpu", "big", "gpu"), files("gpu", "more"))
     assert fleets == {"cpu", "big"}
-    jobs = [_job(7, "cpu-2"), _job(8, "cpu-3", "gpu-1"), _job(3)]
+    jobs = [_job(7, "cpu-2"), _job(8, "cpu-3", "gpu-1"), _job(3), _job(9, "byhand")]
     assert str(used_of(fleets, jobs)) == "cpu-[2-3]"
     assert str(used_of({"big"}, jobs)) == ""
 
@@ -200,7 +200,7 @@ def _partition(name: str, state: str) -> Partition:
 
 def test_a_state_that_somebody_set_is_kept_and_another_of_the_file_is_not_undone() -> None:
     conf = {
-        "slurm.conf": "PartitionName=main State=UP\nPartitionName=night State=UP\nPartitionName=own Nodes=ALL\n"
+        "slurm.conf": 'PartitionName=main State=UP\nPartitionName=night State=UP\nPartitionName=own Nodes=ALL TRESBillingWeights="CPU=1 Mem=1"\n'
     }
     there = [_partition("main", "DOWN"), _partition("night", "UP"), _partition("own", "DRAIN")]
     kept = (

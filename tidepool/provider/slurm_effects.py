@@ -14,7 +14,6 @@ from typing import Final, Literal
 
 from tidepool.clients.slurm import Job, JobState, Partition
 from tidepool.cluster.hostlist import HostSet, expand
-from tidepool.cluster.slots import fleet_and_number
 from tidepool.provider.retirement import job_ids
 
 #: Of a node's line, what a job was given its part of, in lower case.
@@ -235,7 +234,7 @@ def lost_fleets(old: Mapping[str, str], new: Mapping[str, str]) -> frozenset[str
 def used_of(fleets: Collection[str], jobs: Iterable[Job]) -> HostSet:
     """Return the nodes of these fleets that jobs run on."""
     nodes = {name for job in jobs if job.state is not JobState.PENDING for name in expand(job.nodelist)}
-    return HostSet.from_names([name for name in nodes if fleet_and_number(name)[0] in fleets])
+    return HostSet.from_names([name for name in nodes if name.rpartition("-")[0] in fleets])
 
 
 def states_by_hand(
@@ -255,11 +254,11 @@ def states_by_hand(
 
 def _states(files: Mapping[str, str]) -> Mapping[str, str]:
     """By partition, the state that slurm.conf says."""
-    found = _partitions(_Conf.read(files.get("slurm.conf", "")).lines(_PARTITION)) or {}
-    return {
-        name: next((value for key, value in settings.items() if key.lower() == "state"), "UP").upper()
-        for name, settings in found.items()
-    }
+    found = {}
+    for written in _Conf.read(files.get("slurm.conf", "")).lines(_PARTITION):
+        (_, name), *settings = (word.partition("=")[::2] for word in written.split())
+        found[name] = next((value for key, value in settings if key.lower() == "state"), "UP").upper()
+    return found
 
 
 def _shapes(files: Mapping[str, str]) -> Mapping[tuple[str, ...], HostSet]:
