@@ -10,7 +10,6 @@ It stays true when the machine boots again: what changes with a boot (a process,
 
 from __future__ import annotations
 
-import base64
 import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,20 +48,16 @@ def kept_for_ssh(private_key: str, host_key: str, addresses: str, port: int) -> 
 
 
 def public_half(private_key: str) -> str:
-    """Return the public key that OpenSSH's form of a private one has in clear, as ``ssh-ed25519 AAAA``; empty where it is another form."""
-    lines = [line for line in private_key.splitlines() if not line.startswith("-")]
+    """Return the public key of a private one in OpenSSH's form, as ``ssh-ed25519 AAAA``; empty where it is none."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+
     try:
-        rest = base64.b64decode("".join(lines), validate=True).removeprefix(b"openssh-key-v1\0")
-        texts = []
-        # The cipher, how its key is derived, by what; after the count of keys, the public one, which begins with its kind.
-        for skipped in (0, 0, 0, 4):
-            length = int.from_bytes(rest[skipped : skipped + 4])
-            texts.append(rest[skipped + 4 : skipped + 4 + length])
-            rest = rest[skipped + 4 + length :]
-        kind = texts[3][4 : 4 + int.from_bytes(texts[3][:4])]
-        return f"{kind.decode('ascii')} {base64.b64encode(texts[3]).decode()}" if kind else ""
-    except ValueError:
+        key = serialization.load_ssh_private_key(private_key.encode(), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         return ""
+    form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    return key.public_key().public_bytes(*form).decode()
 
 
 def transport(connection: Mapping[str, Any], data: Path) -> Transport:
