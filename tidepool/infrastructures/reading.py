@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipaddress import IPv4Address
+from typing import TypeVar
 
+from tidepool.cluster.part import Part
+from tidepool.cluster.part_reading import read_part
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
+from tidepool.cluster.spec_reading import SpecError, read_offerings
+
+_Site = TypeVar("_Site", bound=Part)
+_Offering = TypeVar("_Offering", bound=Part)
+Offerings = Mapping[tuple[str, str], _Offering]
+"""What fleets say of their machines there, by fleet and key of its infrastructure."""
+
+
+def read_site(
+    spec: ClusterSpec,
+    infrastructure: str,
+    site: type[_Site],
+    offering: type[_Offering],
+    machines: str,
+    mistakes_of: Callable[[ClusterSpec, str, _Site, Offerings[_Offering]], Iterable[Mistake]],
+) -> tuple[_Site, str, Offerings[_Offering]]:
+    """Return the options of an infrastructure whose ``machines`` take no roles, the path at which they stand, and its offerings.
+
+    ``mistakes_of`` gives what is wrong with options that could be read, from these.
+
+    Raises:
+        SpecError: with every mistake in them.
+    """
+    mistakes: list[Mistake] = []
+    said = spec.site_options(infrastructure)
+    place = read_part(site, said.path, said.options, mistakes)
+    offerings = read_offerings(spec, infrastructure, offering, mistakes)
+    mistakes += pool_mistakes(spec, infrastructure, machines)
+    if place is not None:
+        mistakes += mistakes_of(spec, said.path, place, offerings)
+    if mistakes or place is None:
+        raise SpecError(tuple(mistakes))
+    return place, said.path, offerings
 
 
 def has_own_machines(spec: ClusterSpec, infrastructure: str) -> bool:

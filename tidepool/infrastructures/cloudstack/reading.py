@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tidepool.cluster.part_reading import read_part
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
-from tidepool.cluster.spec_reading import SpecError, read_offerings
 from tidepool.infrastructures.cloudstack.options import Offering, SiteOptions
-from tidepool.infrastructures.reading import has_own_machines, pool_mistakes, volume_mistakes
+from tidepool.infrastructures.reading import Offerings, has_own_machines, read_site, volume_mistakes
 
 NAME: Final = "cloudstack"
 
@@ -22,7 +20,7 @@ class Options:
 
     place: SiteOptions
     path: str
-    offerings: Mapping[tuple[str, str], Offering]
+    offerings: Offerings[Offering]
 
 
 def read_options(spec: ClusterSpec) -> Options:
@@ -31,20 +29,12 @@ def read_options(spec: ClusterSpec) -> Options:
     Raises:
         SpecError: with every mistake in them.
     """
-    mistakes: list[Mistake] = []
-    said = spec.site_options(NAME)
-    place = read_part(SiteOptions, said.path, said.options, mistakes)
-    offerings = read_offerings(spec, NAME, Offering, mistakes)
-    mistakes += pool_mistakes(spec, NAME, "machines of CloudStack")
-    if place is not None:
-        mistakes += _site_mistakes(spec, said.path, place)
-    if mistakes:
-        raise SpecError(tuple(mistakes))
-    assert place is not None
-    return Options(place, said.path, offerings)
+    return Options(*read_site(spec, NAME, SiteOptions, Offering, "machines of CloudStack", _site_mistakes))
 
 
-def _site_mistakes(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator[Mistake]:
+def _site_mistakes(
+    spec: ClusterSpec, path: str, place: SiteOptions, _offerings: Offerings[Offering]
+) -> Iterator[Mistake]:
     remedy = "CloudStack has disks and no folders that machines share; name an NFS export, SERVER:/PATH"
     yield from volume_mistakes(spec, NAME, path, place.volumes, remedy)
     if place.vpc is not None and has_own_machines(spec, NAME) and spec.firewall.logins.ingress:

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tidepool.cluster.part_reading import read_part
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
-from tidepool.cluster.spec_reading import SpecError, read_offerings
 from tidepool.infrastructures.libvirt.options import Offering, SiteOptions, write_cpus
 from tidepool.infrastructures.libvirt.seat import (
     OwnMachine,
@@ -18,7 +16,7 @@ from tidepool.infrastructures.libvirt.seat import (
     own_seats,
     seats_on_each_host,
 )
-from tidepool.infrastructures.reading import has_own_machines, pool_mistakes, volume_mistakes
+from tidepool.infrastructures.reading import Offerings, has_own_machines, read_site, volume_mistakes
 
 _NAME: Final = "libvirt"
 
@@ -28,7 +26,7 @@ class Options:
     """Options of libvirt in a spec: the place; by fleet and key of its infrastructure, the offerings."""
 
     place: SiteOptions
-    offerings: Mapping[tuple[str, str], Offering]
+    offerings: Offerings[Offering]
 
     def hosts_of(self, offering: Offering) -> tuple[str, ...]:
         """The names of its hosts, in turns of which its machines are."""
@@ -56,18 +54,15 @@ def read_options(spec: ClusterSpec) -> Options:
     Raises:
         SpecError: with every mistake in them.
     """
-    mistakes: list[Mistake] = []
-    said = spec.site_options(_NAME)
-    place = read_part(SiteOptions, said.path, said.options, mistakes)
-    offerings = read_offerings(spec, _NAME, Offering, mistakes)
-    mistakes += pool_mistakes(spec, _NAME, "machines of libvirt")
-    if place is not None:
-        mistakes += _site_mistakes(spec, said.path, place)
-        mistakes += _of_claims(place, tuple(_claims(spec, said.path, place, offerings)))
-    if mistakes:
-        raise SpecError(tuple(mistakes))
-    assert place is not None
+    place, _, offerings = read_site(spec, _NAME, SiteOptions, Offering, "machines of libvirt", _mistakes)
     return Options(place, offerings)
+
+
+def _mistakes(
+    spec: ClusterSpec, path: str, place: SiteOptions, offerings: Offerings[Offering]
+) -> Iterator[Mistake]:
+    yield from _site_mistakes(spec, path, place)
+    yield from _of_claims(place, tuple(_claims(spec, path, place, offerings)))
 
 
 def _site_mistakes(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator[Mistake]:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
-from tidepool.cluster.part_reading import read_part
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
-from tidepool.cluster.spec_reading import SpecError, read_offerings
 from tidepool.infrastructures.nomad.options import Offering, SiteOptions
-from tidepool.infrastructures.reading import has_own_machines, pool_mistakes, volume_mistakes
+from tidepool.infrastructures.reading import Offerings, has_own_machines, read_site, volume_mistakes
 
 _NAME: Final = "nomad"
 #: Ports that daemons take of their hosts, by whose they are.
@@ -26,7 +24,7 @@ class Options:
 
     place: SiteOptions
     path: str
-    offerings: Mapping[tuple[str, str], Offering]
+    offerings: Offerings[Offering]
 
 
 def own_boots(spec: ClusterSpec) -> Mapping[str, Mapping[str, str]]:
@@ -53,22 +51,16 @@ def read_options(spec: ClusterSpec) -> Options:
     Raises:
         SpecError: with every mistake in them.
     """
-    mistakes: list[Mistake] = []
-    said = spec.site_options(_NAME)
-    place = read_part(SiteOptions, said.path, said.options, mistakes)
-    offerings = read_offerings(spec, _NAME, Offering, mistakes)
-    mistakes += pool_mistakes(spec, _NAME, "machines of Nomad")
-    if place is not None:
-        mistakes += _of_hosts(spec, said.path, place)
-        mistakes += volume_mistakes(
-            spec, _NAME, said.path, place.volumes, "name a folder that the hosts have"
-        )
-        mistakes += _of_containers(spec, said.path, place)
-        mistakes += _of_ports(spec, said.path, place)
-    if mistakes:
-        raise SpecError(tuple(mistakes))
-    assert place is not None
-    return Options(place, said.path, offerings)
+    return Options(*read_site(spec, _NAME, SiteOptions, Offering, "machines of Nomad", _site_mistakes))
+
+
+def _site_mistakes(
+    spec: ClusterSpec, path: str, place: SiteOptions, _offerings: Offerings[Offering]
+) -> Iterator[Mistake]:
+    yield from _of_hosts(spec, path, place)
+    yield from volume_mistakes(spec, _NAME, path, place.volumes, "name a folder that the hosts have")
+    yield from _of_containers(spec, path, place)
+    yield from _of_ports(spec, path, place)
 
 
 def label(fleet: str, offering: str | None) -> str:
