@@ -187,7 +187,7 @@ def test_a_leader_is_stopped_past_its_lease_and_others_are_killed_again_and_agai
         daemon.signal(signal.SIGSTOP)
         # Until the lease of the one that is stopped is over, the next stands by.
         other = others.enter_context(killed_after(Daemon.start(cluster, "other")))
-        until(lambda: "leads (epoch" in other.said() or None, "the other leads")
+        until(lambda: "leads (epoch" in other.said() or None, "the other leads", timeout_s=60)
         for after_s in (0.3, 0.7, 1.1, 1.5):
             jobs += [cluster.submit("sleep 1", exclusive=True) for _ in range(2)]
             # Anywhere in a look, a decision, an `up`: what is tried is that it does not matter where.

@@ -45,6 +45,11 @@ def ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=30)
 
 
+def unplug() -> None:
+    """The leg goes, where it has not gone with the switch that it was plugged into."""
+    subprocess.run(["ip", "link", "delete", LEG], check=False, capture_output=True, timeout=30)
+
+
 @dataclass
 class World:
     """A cluster, and the Kubernetes of others that its pool is to serve; ``admin`` is that one's administrator."""
@@ -69,6 +74,8 @@ class World:
 @pytest.fixture
 def world(images: Path, tmp_path: Path) -> Iterator[World]:
     golden_store("debian-12", CONVERGED)
+    # A run that was killed leaves it behind.
+    unplug()
     ip("link", "add", LEG, "type", "veth", "peer", "name", PLUG)
     try:
         ip("addr", "add", f"{SERVER}/16", "dev", LEG)
@@ -89,8 +96,7 @@ def world(images: Path, tmp_path: Path) -> Iterator[World]:
         finally:
             real.close()
     finally:
-        # It may have gone with the switch that it was plugged into.
-        subprocess.run(["ip", "link", "delete", LEG], check=False, capture_output=True, timeout=30)
+        unplug()
 
 
 def objects() -> Sequence[dict[str, Any]]:

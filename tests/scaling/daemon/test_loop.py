@@ -115,6 +115,17 @@ def test_of_two_one_acts_and_the_other_stands_by(scene: Scene) -> None:
     assert other.turn().role == "leads"
 
 
+def test_one_that_stands_by_looks_again_when_the_lease_ends(scene: Scene) -> None:
+    one, other = scene.loop("one"), scene.loop("other")
+    assert one.turn().role == "leads"
+    scene.cluster.run(LEASE_S - 1)
+    turn = other.turn()
+    assert turn.role == "stands by"
+    assert 0 < turn.again_in_s <= 1
+    scene.cluster.run(1)
+    assert other.turn().role == "leads"
+
+
 def test_a_leader_that_was_stopped_past_its_lease_does_nothing_more(scene: Scene) -> None:
     one, other = scene.loop("one"), scene.loop("other")
     assert one.turn().role == "leads"

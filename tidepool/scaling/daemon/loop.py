@@ -43,6 +43,8 @@ _STIR_S: Final = 5.0
 _NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
 _HOLD_STILL_S: Final = (0.5, 10.0)
 _KEEP_S: Final = 10.0
+#: One that waits for a lease that ends right now looks again after this.
+_SOONEST_S: Final = 0.1
 
 Role = Literal["leads", "paused", "stands by", "holds still", "waits"]
 
@@ -192,8 +194,13 @@ class Loop:
 
     def _waits_for_lease(self) -> Turn:
         leader = self._dependencies.journal.leader()
-        who = f"{'/'.join(leader.holder.split('/')[:2])} leads" if leader else "another leads"
-        return Turn("stands by", self._dependencies.lease_s / 3, who)
+        pause_s = self._dependencies.lease_s / 3
+        if leader is None:
+            return Turn("stands by", pause_s, "another leads")
+        # At the end of a lease that nobody renewed the next one leads, not some seconds later.
+        left_s = (leader.until - self._dependencies.now()).total_seconds()
+        who = f"{'/'.join(leader.holder.split('/')[:2])} leads"
+        return Turn("stands by", min(pause_s, max(left_s, _SOONEST_S)), who)
 
     def _fenced(self) -> Turn:
         self._drop()
