@@ -8,13 +8,13 @@ import signal
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.whole.cluster import Cluster, until
+from tests.whole.cluster import LONG_S, Cluster, until
 from tidepool.cli.context import Context
 from tidepool.cli.stack import find_stack
 from tidepool.clients.slurm import Job, JobState
@@ -73,9 +73,11 @@ class Daemon:
         found: dict[str, Any] = json.loads(told)
         return found
 
-    def until_role(self, role: str, timeout_s: float = 60) -> None:
-        """Until it says of itself that it ``leads``, ``holds still``, ..."""
-        until(lambda: self.health().get("role") == role or None, f"the daemon {role}", timeout_s)
+    def until_role(self, *roles: str, timeout_s: float = 60) -> None:
+        """Until it says of itself that it ``leads``, ``holds still``, ...: one of these."""
+        until(
+            lambda: self.health().get("role") in roles or None, f"the daemon {' or '.join(roles)}", timeout_s
+        )
 
     def signal(self, number: int) -> None:
         """To it alone, not to what it started."""
@@ -104,11 +106,11 @@ def killed_after(daemon: Daemon) -> Iterator[Daemon]:
 
 
 @contextmanager
-def breathing(cluster: Cluster) -> Iterator[Daemon]:
-    """The daemon runs, and has ended well afterwards."""
+def breathing(cluster: Cluster, *or_roles: str) -> Iterator[Daemon]:
+    """The daemon runs and leads, or has one of other roles, and has ended well afterwards."""
     daemon = Daemon.start(cluster)
     try:
-        daemon.until_role("leads")
+        daemon.until_role("leads", *or_roles)
         yield daemon
     except BaseException:
         print(daemon.said()[-6000:])  # noqa: T201 - what pytest shows of a test that failed
@@ -117,6 +119,12 @@ def breathing(cluster: Cluster) -> Iterator[Daemon]:
         code = daemon.end()
     assert code == 0, daemon.said()
     assert "Traceback" not in daemon.said(), daemon.said()
+
+
+def scale_until(cluster: Cluster, is_so: Callable[[], bool], what: str, timeout_s: float = LONG_S) -> None:
+    """Have the daemon look, decide and act until something is so. What it has begun is done when this ends."""
+    with breathing(cluster, "holds still"):
+        until(lambda: is_so() or None, what, timeout_s, 0.5)
 
 
 def machines(cluster: Cluster) -> list[str]:

@@ -151,15 +151,6 @@ class Cluster:
     def down(self, timeout_s: float = LONG_S) -> None:
         self.tidepool("down", "--yes", "--force", "--purge", timeout_s=timeout_s)
 
-    def scale_until(self, is_so: Callable[[], bool], what: str, timeout_s: float = LONG_S) -> None:
-        """Have the scaler look, decide and act, again and again. Each turn ends when what it began is done."""
-
-        def turn() -> bool | None:
-            self.tidepool("scale", "--once", timeout_s=timeout_s)
-            return is_so() or None
-
-        until(turn, what, timeout_s)
-
     # In the cluster
 
     def way(self, machine: str) -> Transport:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.whole.breathing import scale_until
 from tests.whole.cluster import SPEC, Cluster
 from tests.whole.conftest import a_cluster
 from tests.whole.test_accounts import changes, sacctmgr, why
@@ -50,7 +51,7 @@ def test_a_spent_account_starts_no_machine_and_the_report_agrees_with_sreport_an
         first = cluster.submit("sleep 7", account="optics", output="/dev/null")
         cluster.tidepool("scale", "--once")
         cluster.until_job(first, JobState.COMPLETED)
-        cluster.scale_until(lambda: held(cluster), "Slurm begins no more jobs of it")
+        scale_until(cluster, lambda: held(cluster), "Slurm begins no more jobs of it")
 
         # There is a node for each of these, and one is to be made; only of the account that has no budget one is.
         spent, other = (

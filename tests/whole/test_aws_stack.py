@@ -18,6 +18,7 @@ from tests.golden import golden_store
 from tests.infrastructures.aws.cloud import Cloud, cloud
 from tests.infrastructures.aws.specs import ZONE
 from tests.plugins.serving import search_path
+from tests.whole.breathing import scale_until
 from tests.whole.cluster import LONG_S, summary
 from tests.whole.elsewhere import Elsewhere, example
 from tidepool.clients.slurm import JobState
@@ -113,13 +114,13 @@ def test_the_stack_of_the_project_comes_up_breathes_changes_loses_a_machine_and_
 
     # The queue brings machines, which go when it is empty.
     job = cluster.submit("srun hostname", nodes="3", output="where.out")
-    cluster.scale_until(lambda: len(cluster.nodes()) == 3, "there are three nodes", UP_S)
+    scale_until(cluster, lambda: len(cluster.nodes()) == 3, "there are three nodes", UP_S)
     assert there(aws) == own | {"cpu-1", "cpu-2", "cpu-3"}
     ended = cluster.until_job(job, JobState.COMPLETED, JobState.FAILED, timeout_s=LONG_S)
     assert ended.state is JobState.COMPLETED
     written = cluster.on("login-1", "cat", "/home/researcher/where.out").stdout
     assert sorted(written.split()) == ["cpu-1", "cpu-2", "cpu-3"]
-    cluster.scale_until(lambda: len(there(aws)) == 3, "they go", UP_S)
+    scale_until(cluster, lambda: len(there(aws)) == 3, "they go", UP_S)
 
     # Another shape is another machine, and the cluster's own are not touched.
     (node,) = there(aws) - own
@@ -139,7 +140,7 @@ def test_the_stack_of_the_project_comes_up_breathes_changes_loses_a_machine_and_
     aws.ec2.terminate_instances(InstanceIds=[now[node]])
     assert "1 deleted" in cluster.refresh(UP_S)
     assert there(aws) == own
-    cluster.scale_until(lambda: cluster.job(job).state is JobState.COMPLETED, "the job has run again", UP_S)
+    scale_until(cluster, lambda: cluster.job(job).state is JobState.COMPLETED, "the job has run again", UP_S)
     assert cluster.job(job).restarts == 1
     assert aws.machines().get(node) != now[node]
 

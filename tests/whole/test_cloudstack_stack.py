@@ -15,6 +15,7 @@ from tests import versions
 from tests.golden import golden_store
 from tests.infrastructures.cloudstack.kernel_cloud import IMAGE, TEMPLATE, KernelCloud, kernel_cloud
 from tests.infrastructures.cloudstack.server import KEY, SECRET
+from tests.whole.breathing import scale_until
 from tests.whole.cluster import LONG_S, summary
 from tests.whole.elsewhere import Elsewhere, example
 from tidepool.clients.slurm import JobState
@@ -85,12 +86,12 @@ def test_the_stack_of_the_project_comes_up_survives_a_stock_out_and_a_lost_answe
     # The zone is full: the job waits, and nothing is left of what was tried.
     cloud.stock = 0
     job = cluster.submit("srun hostname", nodes="2", output="where.out")
-    cluster.scale_until(lambda: cloud.requests.count("deployVirtualMachine") > 3, "it was tried", UP_S)
+    scale_until(cluster, lambda: cloud.requests.count("deployVirtualMachine") > 3, "it was tried", UP_S)
     assert zone.there() == dict.fromkeys(own | {"cpu-1"}, "Running")
 
     # There is room again, and the answer to the next deploy is lost: there is one machine, and the job runs on it.
     cloud.stock, cloud.lose = None, 1
-    cluster.scale_until(lambda: len(cluster.nodes()) == 2, "there are two nodes", UP_S)
+    scale_until(cluster, lambda: len(cluster.nodes()) == 2, "there are two nodes", UP_S)
     assert cloud.lose == 0
     ended = cluster.until_job(job, JobState.COMPLETED, JobState.FAILED, timeout_s=LONG_S)
     assert ended.state is JobState.COMPLETED
@@ -116,7 +117,7 @@ def test_the_stack_of_the_project_comes_up_survives_a_stock_out_and_a_lost_answe
     with cloud.lock:
         cloud.vms["orphan"] = orphan
         zone.start(orphan)
-    cluster.scale_until(lambda: "cpu-8" not in zone.there() and len(zone.there()) == 3, "they go", UP_S)
+    scale_until(cluster, lambda: "cpu-8" not in zone.there() and len(zone.there()) == 3, "they go", UP_S)
 
     kept = [file.read_bytes() for file in cluster.data.rglob("*") if file.is_file()]
     assert kept

@@ -15,6 +15,7 @@ from tests import versions
 from tests.golden import golden_store
 from tests.infrastructures.libvirt.daemon import SOFTWARE, Host, a_host, missing
 from tests.plugins.serving import search_path
+from tests.whole.breathing import scale_until
 from tests.whole.cluster import LONG_S, summary, until
 from tests.whole.elsewhere import Elsewhere, example
 from tidepool.clients.slurm import JobRequest, JobState
@@ -105,7 +106,7 @@ def test_the_stack_of_the_project_comes_up_breathes_loses_a_machine_changes_and_
     # It ends by a signal: a file that is made beside NFS is seen by its clients a minute later.
     waits = "trap 'exit 0' USR1; hostname >>ran; while :; do sleep 0.5; done"
     job = submit(cluster, f"{TRY_DEVICES}; {waits}", gres="gpu:1", output="devices")
-    cluster.scale_until(lambda: ran(exports) == ["cpu-1"], "the job runs", BOOT_S)
+    scale_until(cluster, lambda: ran(exports) == ["cpu-1"], "the job runs", BOOT_S)
     assert there(cluster, host) == {"ctl": "running", "cpu-1": "running"}
 
     # Beside it another one takes too much memory, and is killed alone; each has its device, and root no other.
@@ -141,7 +142,7 @@ def test_the_stack_of_the_project_comes_up_breathes_loses_a_machine_changes_and_
     assert set(summary(cluster.up("--json"))["changes"]) == {"same"}
 
     # Nobody needs it any more.
-    cluster.scale_until(lambda: there(cluster, host) == {"ctl": "running"}, "it goes", BOOT_S)
+    scale_until(cluster, lambda: there(cluster, host) == {"ctl": "running"}, "it goes", BOOT_S)
     assert cluster.nodes() == {}
     cluster.down(BOOT_S)
     for verb in ("list", "pool-list", "net-list"):

@@ -8,7 +8,7 @@ a roll-out, and one that goes wrong. Before and after each of them the fleet `cp
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ from tests import versions
 from tests.infrastructures.nomad.agents import SERVER, SHARED, Agents, agents
 from tests.plugins.serving import search_path
 from tests.toolchain import needs_nomad
+from tests.whole.breathing import scale_until
 from tests.whole.cluster import ROOT, summary, until
 from tests.whole.elsewhere import Elsewhere, example
-from tidepool.cli import errors
 from tidepool.clients.slurm import JobState
 from tidepool.toolchain import NOMAD
 
@@ -124,20 +124,11 @@ def up(cluster: Elsewhere, *more: str) -> str:
     return cluster.tidepool("up", "--yes", *more, timeout_s=UP_S)
 
 
-def scale_until(cluster: Elsewhere, holds: Callable[[], bool], what: str) -> None:
-    """Run the scaler, once and once again. One that cannot see the cluster for now says so, and the next one looks again."""
-
-    def once() -> bool | None:
-        done = cluster.run("scale", "--once", timeout_s=UP_S)
-        assert done.returncode in (0, errors.NOT_THERE), done
-        return holds() or None
-
-    until(once, what, UP_S, 1)
-
-
 def until_two_nodes(cluster: Elsewhere, hosts: Agents) -> None:
     """The scaler takes idle ones away."""
-    scale_until(cluster, lambda: len(hosts.machines()) == len(cluster.idle()) == 2, "there are two nodes")
+    scale_until(
+        cluster, lambda: len(hosts.machines()) == len(cluster.idle()) == 2, "there are two nodes", UP_S
+    )
 
 
 def host_of(hosts: Agents, node: str) -> str:
@@ -241,7 +232,7 @@ def test_the_queue_brings_hosts_and_they_are_given_back_when_it_is_empty(
     cluster: Elsewhere, hosts: Agents
 ) -> None:
     job = cluster.submit("srun hostname", nodes="3", output="where.out")
-    scale_until(cluster, lambda: len(cluster.nodes()) == 3, "there are three nodes")
+    scale_until(cluster, lambda: len(cluster.nodes()) == 3, "there are three nodes", UP_S)
     assert set(hosts.machines().values()) == {"cpu-1", "cpu-2", "cpu-3"}
     ended = cluster.until_job(job, JobState.COMPLETED, JobState.FAILED, timeout_s=LONG_S)
     assert ended.state is JobState.COMPLETED
@@ -266,7 +257,7 @@ def test_a_host_dies_its_job_runs_elsewhere_and_it_serves_again_when_it_is_back(
     until(lambda: dead not in hosts.ready() or None, "Nomad tells of it", LONG_S, 1)
     # A person is told; the scaler takes the free one.
     assert f"its host {dead} is down: start that" in " ".join(cluster.refused("up", "--yes").split())
-    scale_until(cluster, lambda: cluster.job(job).state is JobState.COMPLETED, "the job has run again")
+    scale_until(cluster, lambda: cluster.job(job).state is JobState.COMPLETED, "the job has run again", UP_S)
     assert cluster.job(job).restarts == 1
     written = cluster.on("login-1", "cat", "/home/researcher/again.out").stdout.split()
     assert lost not in written

@@ -19,6 +19,7 @@ from tests import versions
 from tests.infrastructures.local.stacks import Stack, left_of
 from tests.playbooks.hosts import Host, Site, bare_image, site
 from tests.playbooks.looks import differences, look
+from tests.whole.breathing import scale_until
 from tests.whole.cluster import LONG_S, summary, until
 from tests.whole.elsewhere import Elsewhere, example
 from tidepool.clients.slurm import JobState
@@ -140,7 +141,7 @@ def test_the_stack_of_the_project_comes_up_breathes_loses_a_host_changes_and_giv
     # Nobody needs them any more, and one is to stay: the other is given back while the cluster runs.
     cluster.spec["fleets"][0]["min_nodes"] = 1
     cluster.up(timeout_s=UP_S)
-    cluster.scale_until(lambda: len(claims(hosts)) == 2, "one of them goes", UP_S)
+    scale_until(cluster, lambda: len(claims(hosts)) == 2, "one of them goes", UP_S)
     (kept,) = cluster.nodes()
 
     # Another shape is another node of that name on the same host.

@@ -18,7 +18,7 @@ from tests import versions
 from tests.golden import golden_store
 from tests.infrastructures.libvirt.daemon import SOFTWARE, Host, a_host, missing
 from tests.plugins.serving import search_path
-from tests.whole.breathing import completed, machines
+from tests.whole.breathing import completed, machines, scale_until
 from tests.whole.cluster import SPEC, Cluster
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import JobState
@@ -120,7 +120,7 @@ def test_demand_moves_on_to_vms_when_this_machine_is_sold_out_and_comes_back(
     cluster.spec |= spanning(host, tmp_path / "pool", boot_timeout_s=3)
     cluster.up()
     here = begin(cluster, "here")
-    cluster.scale_until(lambda: runs(cluster, here), "the first job runs", BOOT_S)
+    scale_until(cluster, lambda: runs(cluster, here), "the first job runs", BOOT_S)
     assert machines(cluster) == ["cpu-1"]
     assert domains(host) == []
 
@@ -133,20 +133,20 @@ def test_demand_moves_on_to_vms_when_this_machine_is_sold_out_and_comes_back(
             output_of(virsh, host.uri, "suspend", running)
         return "libvirt is left alone until" in why(cluster, "job", never)
 
-    cluster.scale_until(left_alone, "VMs do not boot", BOOT_S)
+    scale_until(cluster, left_alone, "VMs do not boot", BOOT_S)
     told = why(cluster, "fleet", "cpu")
     assert "does not answer within 3 s" in told
     assert "local is left alone" not in told
     with cluster.slurm() as slurm:
         slurm.cancel(never)
-    cluster.scale_until(lambda: domains(host) == [], "what did not boot is gone", BOOT_S)
+    scale_until(cluster, lambda: domains(host) == [], "what did not boot is gone", BOOT_S)
     assert runs(cluster, here)
 
     # With time they boot, once the pause is over.
     cluster.spec |= spanning(host, tmp_path / "pool")
     cluster.up()
     there = begin(cluster, "there")
-    cluster.scale_until(lambda: runs(cluster, there), "a VM boots, and the job runs there", BOOT_S)
+    scale_until(cluster, lambda: runs(cluster, there), "a VM boots, and the job runs there", BOOT_S)
     (domain,) = domains(host)
     vm = domain.removeprefix(f"{cluster.stack}-")
     assert "on libvirt, for local" in why(cluster, "node", vm)
@@ -156,9 +156,9 @@ def test_demand_moves_on_to_vms_when_this_machine_is_sold_out_and_comes_back(
     assert end(cluster, "here", here) == ("cpu-1", os.uname().release)
 
     # Nobody needs them, and they go; the next job is here again.
-    cluster.scale_until(lambda: not machines(cluster) and not domains(host), "all nodes are gone", BOOT_S)
+    scale_until(cluster, lambda: not machines(cluster) and not domains(host), "all nodes are gone", BOOT_S)
     assert cluster.nodes() == {}
     again = begin(cluster, "again")
-    cluster.scale_until(lambda: runs(cluster, again), "a job runs again", BOOT_S)
+    scale_until(cluster, lambda: runs(cluster, again), "a job runs again", BOOT_S)
     assert (len(machines(cluster)), domains(host)) == (1, [])
     assert end(cluster, "again", again)[1] == os.uname().release
