@@ -69,12 +69,10 @@ def _whole(stack: Stack, nodes: int) -> None:
     "when",
     [
         pytest.param(lambda stack: (stack.data / "dev/networks/net").is_dir(), id="network"),
-        pytest.param(lambda stack: (stack.data / "dev/machines/ctl").is_dir(), id="controller"),
         pytest.param(
             lambda stack: (stack.data / "dev/machines/ctl/upper/etc/slurm/.new").is_dir(), id="configuration"
         ),
         pytest.param(lambda stack: _has_begun(stack, "slurmctld", "ctl"), id="slurmctld"),
-        pytest.param(lambda stack: _has_begun(stack, "slurmd", "cpu-2"), id="node"),
     ],
 )
 def test_a_provider_that_is_killed_while_a_cluster_comes_up(

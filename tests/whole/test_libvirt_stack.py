@@ -101,6 +101,10 @@ def test_the_stack_of_the_project_comes_up_breathes_loses_a_machine_changes_and_
     cluster.up(timeout_s=BOOT_S)
     assert there(cluster, host) == {"ctl": "running"}
     assert set(summary(cluster.up("--json"))["changes"]) == {"same"}
+    # It has an identity of its own, a root as large as its disk, and nothing that failed.
+    looks = "hostname; systemctl --failed --quiet --no-legend; wc -c </etc/machine-id; df --output=size -m / | tail -1"
+    name, identity, root_mib = cluster.on("ctl", "sh", "-c", looks).stdout.split()
+    assert (name, identity, int(root_mib) > 5000) == ("ctl", "33", True)
 
     # A job waits, and a node comes for it.
     # It ends by a signal: a file that is made beside NFS is seen by its clients a minute later.
