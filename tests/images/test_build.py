@@ -254,11 +254,6 @@ def test_a_package_that_does_not_exist_is_told(built: Built) -> None:
         lock(recipe, built.store, built.machine, epoch=1)
 
 
-def test_a_lock_made_anew_without_news_is_the_same(built: Built) -> None:
-    made = lock(built.source.recipe, built.store, built.machine, epoch=1, previous=built.source.lock)
-    assert made is built.source.lock
-
-
 def test_a_build_that_fails_keeps_its_log_and_tells_the_end_of_it(built: Built, store: ImageStore) -> None:
     few = tuple(p for p in built.source.lock.packages if p.name in ("munge", "python3"))
     source = replace(built.source, lock=replace(built.source.lock, packages=few))

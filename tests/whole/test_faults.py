@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests import versions
-from tests.machine_faults import pull_plug
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import JobState
@@ -46,23 +45,6 @@ def test_a_job_that_takes_more_memory_than_its_node_has_is_killed_in_its_node_on
     until(lambda: cluster.idle() == ["cpu-1", "cpu-2"] or None, "both nodes are idle again")
 
 
-def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster) -> None:
-    job = cluster.submit(
-        'test -n "$SLURM_RESTART_COUNT" || sleep 600; echo done',
-        memory_mib=50,
-        more=("--nodelist=cpu-2",),
-        output="again.out",
-    )
-    cluster.until_script(job)
-    pull_plug(cluster.data, cluster.stack, "cpu-2")
-    # A person, or the scaler: what died is made again.
-    cluster.up()
-    again = cluster.until_job(job, JobState.COMPLETED, timeout_s=90)
-    assert again.restarts == 1
-    assert cluster.on("login-1", "cat", "/home/researcher/again.out").stdout.strip() == "done"
-    assert cluster.idle() == ["cpu-1", "cpu-2"]
-
-
 def test_the_controller_is_killed_and_is_back_with_its_jobs(cluster: Cluster) -> None:
     until_told = "until test -e /home/researcher/end-it; do sleep 0.2; done"
     running = cluster.submit(until_told, memory_mib=50, name="running")
@@ -89,9 +71,3 @@ def test_slots_survive_a_controller_that_is_killed_before_it_saved_them(cluster:
     cluster.up()
     with cluster.slurm() as slurm:
         assert len(slurm.nodes()) == cluster.spec["fleets"][0]["max_nodes"]
-
-
-def test_a_machine_that_is_gone_from_outside_is_made_again(cluster: Cluster) -> None:
-    kernel.delete_machine(cluster.data, cluster.stack, "cpu-1")
-    cluster.up()
-    assert cluster.idle() == ["cpu-1", "cpu-2"]

@@ -353,9 +353,9 @@ def test_another_flag_boots_the_machine_again_and_objects_stay(kube: ControlPlan
 
 def test_a_flag_that_it_does_not_know_is_told_with_what_it_says(kube: ControlPlaneStack) -> None:
     folder = kube.wanted["toolchain"]
-    kube.want_control_plane(folder, flags=["--no-such-flag"], timeout=30)
+    kube.want_control_plane(folder, flags=["--no-such-flag"], timeout=15)
     ran = kube.refused("up")
-    assert "does not work after 30 s" in ran.text
+    assert "does not work after 15 s" in ran.text
     assert "unknown flag: --no-such-flag" in ran.text
     kube.want_control_plane(folder)
     # The state has the flags that worked last, so a look has to find that it is down, as `tidepool up` takes one.
