@@ -60,21 +60,6 @@ def test_secrets_are_secrets(cluster: Stack) -> None:
     assert "[secret]" in cluster.done("up").text
 
 
-def test_a_partition_and_a_feature_come_while_a_job_runs(cluster: Stack) -> None:
-    job = cluster.job("cpu-1")
-    more = {"partitions": [{"name": "main", "default": True}, {"name": "night", "max_time": "8:00:00"}]}
-    cluster.want(fleet(features=["avx2"]), nodes={"cpu": 2}, spec=more)
-    preview = cluster.done("preview")
-    assert preview.changes == ["2 to update", "13 unchanged"]
-    assert cluster.done("up").changes == ["2 updated", "13 unchanged"]
-    assert {each.name for each in cluster.slurm.partitions()} == {"main", "night"}
-    assert {node.features for node in cluster.slurm.nodes()} == {("cpu", "avx2")}
-    assert cluster.job_state(job) == "RUNNING"
-    cluster.cancel(job)
-    eventually(lambda: cluster.states()["cpu-1"] == "IDLE")
-    assert cluster.done("up", "--refresh").changes == ["15 unchanged"]
-
-
 def test_no_change_of_partitions_restarts_slurmctld(cluster: Stack) -> None:
     pid = cluster.pid_of("slurmctld")
     cluster.want(fleet(features=["avx2"]), nodes={"cpu": 2})
@@ -94,34 +79,6 @@ def test_more_slots_come_while_a_job_runs_and_a_partition_stays_as_somebody_set_
     cluster.slurm.change_partition("update", "main", (("State", "UP"),))
     cluster.cancel(job)
     eventually(lambda: cluster.states()["cpu-1"] == "IDLE")
-
-
-def test_another_fleet_comes_while_a_job_runs(cluster: Stack) -> None:
-    job = cluster.job("cpu-1")
-    cluster.want(fleet(max_nodes=6), fleet("big", subnet=2, max_nodes=2), nodes={"cpu": 2, "big": 1})
-    cluster.done("up")
-    assert cluster.states()["big-1"] == "IDLE"
-    assert cluster.job_state(job) == "RUNNING"
-    cluster.cancel(job)
-    eventually(lambda: cluster.states()["cpu-1"] == "IDLE")
-
-
-def test_a_fleet_whose_nodes_run_jobs_is_not_removed(cluster: Stack) -> None:
-    job = cluster.job("big-1")
-    cluster.want(fleet(max_nodes=6), nodes={"cpu": 2})
-    for verb in ("preview", "up"):
-        ran = cluster.refused(verb)
-        assert f"of the slots big-[1-2], which go or have another shape, some run the jobs {job};" in ran.text
-    assert cluster.job_state(job) == "RUNNING"
-    assert not cluster.slurm.nodes("big-1")[0].state.is_draining
-    cluster.cancel(job)
-    cluster.done("up")
-    assert not [name for name in cluster.states() if name.startswith("big")]
-    assert {each.name for each in kernel.list_machines(cluster.data, cluster.name)} == {
-        "ctl",
-        "cpu-1",
-        "cpu-2",
-    }
 
 
 def test_a_partition_with_a_waiting_job_is_not_removed(cluster: Stack) -> None:
@@ -216,16 +173,6 @@ def test_slots_that_were_lost_are_made_again(cluster: Stack) -> None:
     assert "1 updated" in ran.changes
     assert set(cluster.states()) == {f"cpu-{n}" for n in range(1, 7)}
     assert cluster.done("up", "--refresh").changes == ["15 unchanged"]
-
-
-def test_a_node_whose_plug_was_pulled_is_made_again_and_its_job_runs_again(cluster: Stack) -> None:
-    job = cluster.job("cpu-1")
-    pull_plug(cluster.data, cluster.name, "cpu-1")
-    ran = cluster.done("up", "--refresh")
-    assert "2 updated" in ran.changes
-    assert cluster.slurm.nodes("cpu-1")[0].state.base != "DOWN"
-    eventually(lambda: cluster.slurm.job(job)[0].restarts == 1 and cluster.job_state(job) == "RUNNING", 60)
-    cluster.cancel(job)
 
 
 def test_what_died_and_is_no_longer_wanted_is_taken_away(cluster: Stack) -> None:

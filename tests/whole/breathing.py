@@ -124,7 +124,7 @@ def breathing(cluster: Cluster, *or_roles: str) -> Iterator[Daemon]:
 def scale_until(cluster: Cluster, is_so: Callable[[], bool], what: str, timeout_s: float = LONG_S) -> None:
     """Have the daemon look, decide and act until something is so. What it has begun is done when this ends."""
     with breathing(cluster, "holds still"):
-        until(lambda: is_so() or None, what, timeout_s, 1)
+        until(lambda: is_so() or None, what, timeout_s, max(1.0, cluster.pause_s))
 
 
 def machines(cluster: Cluster) -> list[str]:

@@ -26,8 +26,8 @@ def example(name: str) -> dict[str, Any]:
 class Elsewhere(Cluster):
     """A stack of another infrastructure."""
 
-    #: A look is a `tidepool` of its own, half a second of a processor that others wait for.
-    pause_s: float = 1.0
+    #: A look is a `tidepool` of its own, a second of a processor that others wait for.
+    pause_s: float = 3.0
 
     def way(self, machine: str) -> Transport:
         return _Exec(self, machine)
