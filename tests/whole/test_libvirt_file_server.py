@@ -24,6 +24,8 @@ pytestmark = [
 ]
 
 BOOT_S = 2400.0
+#: A look logs in, which an emulated processor takes seconds for.
+LOOK_S = 10.0
 #: As a person of the image.
 AS_RESEARCHER = ("setpriv", "--reuid=researcher", "--regid=researcher", "--clear-groups", "sh", "-c")
 
@@ -98,6 +100,7 @@ def test_homes_are_on_a_disk_of_the_cluster_s_own_server_which_enforces_quotas(
                 lambda: cluster.on("ctl", "ls", "/home/researcher", timeout_s=240).stdout == "much\n" or None,
                 "it serves again",
                 BOOT_S,
+                LOOK_S,
             )
             # More for her: in place, at once.
             cluster.spec["home"] = {"quota": "20MiB"}
@@ -111,6 +114,7 @@ def test_homes_are_on_a_disk_of_the_cluster_s_own_server_which_enforces_quotas(
                 lambda: cluster.on("ctl", *AS_RESEARCHER, again, timeout_s=120).stdout or None,
                 "more can be written",
                 BOOT_S,
+                LOOK_S,
             )
         finally:
             cluster.run("down", "--yes", "--force", "--purge", timeout_s=BOOT_S)
