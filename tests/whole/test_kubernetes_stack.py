@@ -17,6 +17,7 @@ from tests import versions
 from tests.machine_faults import pull_plug
 from tests.plugins.serving import search_path
 from tests.toolchain import needs_kubernetes
+from tests.whole.breathing import scale_until
 from tests.whole.cluster import summary, until
 from tests.whole.elsewhere import Elsewhere, example
 from tests.whole.pods import CLASS, Ground, a_ground
@@ -117,11 +118,7 @@ def test_a_cluster_of_pods_comes_up_grows_changes_outlives_its_nodes_and_goes(
     a_pod_that_is_killed_is_made_again_and_its_job_runs_once_more(cluster, ground)
     another_shape_is_another_pod_of_the_same_name(cluster, ground)
 
-    def idle_nodes_are_gone() -> bool | None:
-        scale(cluster)
-        return pods(ground).keys() == OWN or None
-
-    until(idle_nodes_are_gone, "idle nodes are gone", UP_S)
+    scale_until(cluster, lambda: pods(ground).keys() == OWN, "idle nodes are gone", UP_S)
     assert changes(cluster) == {"same"}
 
     cluster.tidepool("down", "--yes", "--force", "--purge", timeout_s=UP_S)

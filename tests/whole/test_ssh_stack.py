@@ -183,9 +183,9 @@ def a_host_dies_which_is_told_and_its_job_runs_once_more_when_it_is_back(
         problems = json.loads(cluster.run("status", "--json").stdout)["problems"]
         return any(unknown in each["what"] for each in problems)
 
-    until(lambda: is_told() or None, "status tells of it", LONG_S)
+    until(lambda: is_told() or None, "status tells of it", LONG_S, cluster.pause_s)
     assert {"cpu-1", "cpu-2"} <= set(cluster.nodes())
     # What the play wrote starts its node again.
     alpha.boot()
     assert cluster.until_job(job, JobState.COMPLETED, timeout_s=LONG_S).restarts == 1
-    until(lambda: set(cluster.idle()) == NODES or None, "both are idle", LONG_S)
+    until(lambda: set(cluster.idle()) == NODES or None, "both are idle", LONG_S, cluster.pause_s)
