@@ -52,6 +52,8 @@ class Registry(Provider):
         self._aliases: dict[str, str] = {}
         self._all: list[Provider] = []
         self._ensuring: dict[str, Awaitable[None]] = {}
+        #: Providers that old resources have asked for, as the stack began with them, by URN.
+        self._ensured: dict[str, ResourceState] = {}
 
     # -- for the engine --------------------------------------------------------------------------------
 
@@ -80,6 +82,7 @@ class Registry(Provider):
         state = self._old(reference)
         if state is None:
             raise ProviderError(f"unknown provider '{reference}'")
+        self._ensured[state.urn] = state
         await self.same(state, checked=False)
 
     def alias(self, urn: str, old_urn: str) -> None:
@@ -123,11 +126,16 @@ class Registry(Provider):
         version = news.get(VERSION)
         if version is not None and not isinstance(version, str):
             return CheckResult({}, (CheckFailure(VERSION, f"'{VERSION}' must be a string"),))
-        provider = await self._load_for(urn, news)
+        old = self._ensured.get(urn)
+        if old is not None and equal(old.inputs, news):
+            # Nothing changed: a second process would be started for this question alone.
+            provider = await self.get(f"{urn}::{old.id}")
+        else:
+            provider = self._checked[urn] = await self._load_for(urn, news)
         result = await provider.check_config(urn, self.configuration(olds), self.configuration(news))
         if result.failures:
+            self._checked.pop(urn, None)
             return result
-        self._checked[urn] = provider
         inputs = dict(result.inputs)
         for key in (VERSION, INTERNAL):
             if key in news:
