@@ -106,11 +106,11 @@ def killed_after(daemon: Daemon) -> Iterator[Daemon]:
 
 
 @contextmanager
-def breathing(cluster: Cluster, *or_roles: str) -> Iterator[Daemon]:
-    """The daemon runs and leads, or has one of other roles, and has ended well afterwards."""
+def breathing(cluster: Cluster) -> Iterator[Daemon]:
+    """The daemon runs, and has ended well afterwards."""
     daemon = Daemon.start(cluster)
     try:
-        daemon.until_role("leads", *or_roles)
+        daemon.until_role("leads")
         yield daemon
     except BaseException:
         print(daemon.said()[-6000:])  # noqa: T201 - what pytest shows of a test that failed
@@ -123,8 +123,13 @@ def breathing(cluster: Cluster, *or_roles: str) -> Iterator[Daemon]:
 
 def scale_until(cluster: Cluster, is_so: Callable[[], bool], what: str, timeout_s: float = LONG_S) -> None:
     """Have the daemon look, decide and act until something is so. What it has begun is done when this ends."""
-    with breathing(cluster, "holds still"):
+    (cluster.folder / "scaler.log").unlink(missing_ok=True)
+    with killed_after(Daemon.start(cluster, "scaler")) as daemon:
+        # By its log: its health may be on the loopback of another network.
+        until(lambda: "leads (epoch" in daemon.said() or None, "the daemon leads", timeout_s)
         until(lambda: is_so() or None, what, timeout_s, max(1.0, cluster.pause_s))
+        assert daemon.end() == 0, daemon.said()
+    assert "Traceback" not in daemon.said(), daemon.said()
 
 
 def machines(cluster: Cluster) -> list[str]:
