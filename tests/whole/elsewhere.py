@@ -13,6 +13,9 @@ import yaml
 from tests.whole.cluster import LONG_S, ROOT, TIDEPOOL, Cluster
 from tidepool.clients.slurm import Completed, Transport
 
+#: What a job does for as long as its nodes are to stay, until `Elsewhere.tell`.
+UNTIL_TOLD = "until test -e go-on; do sleep 1; done"
+
 
 def example(name: str) -> dict[str, Any]:
     """The spec of the project's own stack, Pulumi.NAME.yaml."""
@@ -31,6 +34,10 @@ class Elsewhere(Cluster):
 
     def way(self, machine: str) -> Transport:
         return _Exec(self, machine)
+
+    def tell(self) -> None:
+        """Have jobs end that wait for it."""
+        assert self.on(self.login, "touch", "/home/researcher/go-on").exit_code == 0
 
     def refresh(self, timeout_s: float) -> str:
         """What the engine says of a refresh of the state, as a person calls it who has the environment of `tidepool env`."""

@@ -20,7 +20,7 @@ from tests.infrastructures.aws.specs import ZONE
 from tests.plugins.serving import search_path
 from tests.whole.breathing import scale_until
 from tests.whole.cluster import LONG_S, summary
-from tests.whole.elsewhere import Elsewhere, example
+from tests.whole.elsewhere import UNTIL_TOLD, Elsewhere, example
 from tidepool.clients.slurm import JobState
 
 pytest.importorskip("pulumi_aws", reason="pulumi-aws is not installed: scripts/setup installs it")
@@ -113,9 +113,10 @@ def test_the_stack_of_the_project_comes_up_breathes_changes_loses_a_machine_and_
     first = aws.machines()
 
     # The queue brings machines, which go when it is empty.
-    job = cluster.submit("srun hostname", nodes="3", output="where.out")
+    job = cluster.submit(f"srun hostname; {UNTIL_TOLD}", nodes="3", output="where.out")
     scale_until(cluster, lambda: len(cluster.nodes()) == 3, "there are three nodes", UP_S)
     assert there(aws) == own | {"cpu-1", "cpu-2", "cpu-3"}
+    cluster.tell()
     ended = cluster.until_job(job, JobState.COMPLETED, JobState.FAILED, timeout_s=LONG_S)
     assert ended.state is JobState.COMPLETED
     written = cluster.on("login-1", "cat", "/home/researcher/where.out").stdout

@@ -17,7 +17,7 @@ from tests.infrastructures.cloudstack.kernel_cloud import IMAGE, TEMPLATE, Kerne
 from tests.infrastructures.cloudstack.server import KEY, SECRET
 from tests.whole.breathing import scale_until
 from tests.whole.cluster import LONG_S, summary
-from tests.whole.elsewhere import Elsewhere, example
+from tests.whole.elsewhere import UNTIL_TOLD, Elsewhere, example
 from tidepool.clients.slurm import JobState
 
 pytestmark = [
@@ -85,7 +85,7 @@ def test_the_stack_of_the_project_comes_up_survives_a_stock_out_and_a_lost_answe
 
     # The zone is full: the job waits, and nothing is left of what was tried.
     cloud.stock = 0
-    job = cluster.submit("srun hostname", nodes="2", output="where.out")
+    job = cluster.submit(f"srun hostname; {UNTIL_TOLD}", nodes="2", output="where.out")
     scale_until(cluster, lambda: cloud.requests.count("deployVirtualMachine") > 3, "it was tried", UP_S)
     assert zone.there() == dict.fromkeys(own | {"cpu-1"}, "Running")
 
@@ -93,9 +93,10 @@ def test_the_stack_of_the_project_comes_up_survives_a_stock_out_and_a_lost_answe
     cloud.stock, cloud.lose = None, 1
     scale_until(cluster, lambda: len(cluster.nodes()) == 2, "there are two nodes", UP_S)
     assert cloud.lose == 0
+    assert set(zone.there()) == own | set(cluster.nodes())
+    cluster.tell()
     ended = cluster.until_job(job, JobState.COMPLETED, JobState.FAILED, timeout_s=LONG_S)
     assert ended.state is JobState.COMPLETED
-    assert set(zone.there()) == own | set(cluster.nodes())
     written = cluster.on("login-1", "cat", "/home/researcher/where.out").stdout
     assert len(written.split()) == 2
 

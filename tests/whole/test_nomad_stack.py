@@ -20,7 +20,7 @@ from tests.plugins.serving import search_path
 from tests.toolchain import needs_nomad
 from tests.whole.breathing import scale_until
 from tests.whole.cluster import ROOT, summary, until
-from tests.whole.elsewhere import Elsewhere, example
+from tests.whole.elsewhere import UNTIL_TOLD, Elsewhere, example
 from tidepool.clients.slurm import JobState
 from tidepool.toolchain import NOMAD
 
@@ -231,9 +231,10 @@ def test_munged_is_on_each_host_before_what_needs_it(cluster: Elsewhere, hosts: 
 def test_the_queue_brings_hosts_and_they_are_given_back_when_it_is_empty(
     cluster: Elsewhere, hosts: Agents
 ) -> None:
-    job = cluster.submit("srun hostname", nodes="3", output="where.out")
+    job = cluster.submit(f"srun hostname; {UNTIL_TOLD}", nodes="3", output="where.out")
     scale_until(cluster, lambda: len(cluster.nodes()) == 3, "there are three nodes", UP_S)
     assert set(hosts.machines().values()) == {"cpu-1", "cpu-2", "cpu-3"}
+    cluster.tell()
     ended = cluster.until_job(job, JobState.COMPLETED, JobState.FAILED, timeout_s=LONG_S)
     assert ended.state is JobState.COMPLETED
     written = cluster.on("login-1", "cat", "/home/researcher/where.out").stdout
