@@ -62,10 +62,12 @@ def test_secrets_are_secrets(cluster: Stack) -> None:
 
 def test_no_change_of_partitions_restarts_slurmctld(cluster: Stack) -> None:
     pid = cluster.pid_of("slurmctld")
-    cluster.want(fleet(features=["avx2"]), nodes={"cpu": 2})
-    assert cluster.done("up").changes == ["1 updated", "14 unchanged"]
-    assert {each.name for each in cluster.slurm.partitions()} == {"main"}
-    assert cluster.pid_of("slurmctld") == pid
+    night = {"partitions": [{"name": "main", "default": True}, {"name": "night", "max_time": "8:00:00"}]}
+    for names, more in (({"main", "night"}, night), ({"main"}, {})):
+        cluster.want(fleet(), nodes={"cpu": 2}, spec=more)
+        assert cluster.done("up").changes == ["1 updated", "14 unchanged"]
+        assert {each.name for each in cluster.slurm.partitions()} == names
+        assert cluster.pid_of("slurmctld") == pid
 
 
 def test_more_slots_come_while_a_job_runs_and_a_partition_stays_as_somebody_set_it(cluster: Stack) -> None:

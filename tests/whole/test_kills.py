@@ -155,8 +155,19 @@ def _killed(
 def _is_struck(cluster: Cluster, victim: str, moment: Callable[[], bool], verb: tuple[str, ...]) -> bool:
     """Run the verb, and strike when the moment has come; whether that was before its end. It stands still meanwhile."""
     cluster.write_spec()
+    provider: int | None = None
     with _running(cluster, verb) as operation:
-        until(lambda: moment() or operation.poll() is not None or None, "the moment", 60, 0.002)
+
+        def is_now() -> bool | None:
+            nonlocal provider
+            provider = provider or _provider(operation.pid)
+            return moment() or operation.poll() is not None or None
+
+        until(is_now, "the moment", 60, 0.002)
+        # Both, the plugin first: a removal is soon done.
+        if provider is not None:
+            with suppress(ProcessLookupError):
+                os.kill(provider, signal.SIGSTOP)
         if operation.poll() is None:
             os.killpg(operation.pid, signal.SIGSTOP)
         if operation.poll() is not None:
@@ -165,7 +176,6 @@ def _is_struck(cluster: Cluster, victim: str, moment: Callable[[], bool], verb: 
             said, _ = operation.communicate(timeout=120)
             assert operation.returncode == 0, said.decode()
             return False
-        provider = _provider(operation.pid)
         if provider is not None:
             os.kill(provider, signal.SIGKILL)
         os.killpg(operation.pid, signal.SIGKILL if victim == "everything" else signal.SIGCONT)
