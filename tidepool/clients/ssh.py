@@ -23,6 +23,8 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 _CHUNK: Final = 1 << 18
 _KEEPALIVE_S: Final = 15
 _CONNECT_S: Final = 10.0
+#: A machine that boots on little processor takes long for a key.
+_AUTHENTICATION_S: Final = 30.0
 #: How much longer than here the command may run there, so that it is this side that tells of the time-out.
 _REMOTE_GRACE_S: Final = 2.0
 
@@ -145,14 +147,18 @@ class Ssh:
                 key_filename=str(self._key),
                 sock=sock,
                 banner_timeout=within_s,
-                auth_timeout=within_s,
+                auth_timeout=min(_AUTHENTICATION_S, _left(deadline)),
                 channel_timeout=within_s,
                 allow_agent=False,
                 look_for_keys=False,
             )
         except (paramiko.SSHException, EOFError, OSError) as fault:
             client.close()
-            raise self._refused(fault) from fault
+            cause: Exception = fault
+            if isinstance(fault, paramiko.AuthenticationException) and "timeout" in str(fault):
+                # It says nothing of the key: its processor is busy.
+                cause = TimeoutError("sshd did not say in time whether it takes the key")
+            raise self._refused(cause) from cause
         transport = client.get_transport()
         if transport is not None:
             transport.set_keepalive(_KEEPALIVE_S)

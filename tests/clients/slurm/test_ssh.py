@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
+import paramiko
 import pytest
 
 from tests.clients.slurm.real import eventually
@@ -133,6 +135,50 @@ def test_a_host_with_another_key_is_refused(sshd: Sshd) -> None:
 def test_a_key_that_is_not_let_in_is_named(sshd: Sshd) -> None:
     with pytest.raises(Unreachable, match="other_key is not accepted"):
         connection(sshd, key=sshd.other_key).run(["true"], timeout_s=10)
+
+
+_HOST_KEY = paramiko.ECDSAKey.generate()
+
+
+class _Slow(paramiko.ServerInterface):
+    """Looks at a key for as long as the test takes."""
+
+    def __init__(self) -> None:
+        self.is_over = threading.Event()
+
+    def get_allowed_auths(self, username: str) -> str:
+        return "publickey"
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        self.is_over.wait(60)
+        return int(paramiko.common.AUTH_FAILED)
+
+
+def test_a_host_that_does_not_come_to_look_at_the_key_is_slow_and_refuses_nobody(sshd: Sshd) -> None:
+    slow = _Slow()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        sshd.known_hosts.write_text(f"[127.0.0.1]:{port} {_HOST_KEY.get_name()} {_HOST_KEY.get_base64()}\n")
+        client = Ssh("127.0.0.1", port=port, user="root", key=sshd.key, known_hosts=sshd.known_hosts)
+
+        def serve() -> None:
+            accepted, _ = listening.accept()
+            server = paramiko.Transport(accepted)
+            server.add_server_key(_HOST_KEY)
+            server.start_server(server=slow)
+            slow.is_over.wait(60)
+            server.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            with pytest.raises(Unreachable, match="did not say in time whether it takes the key") as raised:
+                client.run(["true"], timeout_s=3)
+        finally:
+            slow.is_over.set()
+            thread.join()
+            sshd.write_known_hosts("host_key")
+    assert isinstance(raised.value.__cause__, TimeoutError)
 
 
 def test_nobody_there_is_told_at_once(sshd: Sshd) -> None:
