@@ -32,6 +32,7 @@ IMAGES = {
     "debian-12",
     "debian-12-cloud",
     "debian-12-dev",
+    "debian-12-metal",
     "debian-12-nfs",
     "debian-12-vm",
     "debian-12-vm-nfs",

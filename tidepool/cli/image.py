@@ -21,7 +21,7 @@ from tidepool.cli.options import chosen, folder_option, json_option
 if TYPE_CHECKING:
     from tidepool.images import Entry, Image, ImageSource, ImageStore, Lock, Machine, Progress
 
-_FORMS = ("tar", "ext4", "qcow2", "disk", "disk.qcow2", "oci")
+_FORMS = ("tar", "ext4", "qcow2", "disk", "disk.qcow2", "iso", "oci")
 
 
 def _names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -5,6 +5,7 @@ ext4       a file system, without a partition table
 qcow2      that, packed
 disk       a whole disk that boots by BIOS and by UEFI, of an image that has a kernel
 disk.qcow2 that, packed
+iso        a CD that boots by BIOS and by UEFI, and is in memory then, of such an image
 oci        a container image
 """
 
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from tidepool.images.errors import ImageError
+from tidepool.images.iso import write_iso
 from tidepool.images.machine import Machine, require
 from tidepool.images.progress import Observer, Phase, Progress, unseen
 from tidepool.images.source import ImageSource
@@ -32,7 +34,7 @@ from tidepool.images.writer import (
     write_oci,
 )
 
-Form = Literal["tar", "ext4", "qcow2", "disk", "disk.qcow2", "oci"]
+Form = Literal["tar", "ext4", "qcow2", "disk", "disk.qcow2", "iso", "oci"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
 
 _PROGRAMS: Final[Mapping[Form, tuple[str, ...]]] = {
@@ -41,11 +43,12 @@ _PROGRAMS: Final[Mapping[Form, tuple[str, ...]]] = {
     "qcow2": ("mke2fs", "dumpe2fs", "debugfs", "qemu-img"),
     "disk": ("mke2fs", "dumpe2fs", "debugfs", "sfdisk", "mformat", "mmd", "mcopy"),
     "disk.qcow2": ("mke2fs", "dumpe2fs", "debugfs", "sfdisk", "mformat", "mmd", "mcopy", "qemu-img"),
+    "iso": ("genisoimage", "mformat", "mmd", "mcopy"),
     "oci": ("tar",),
 }
 #: The form that another is made from.
 _FROM: Final[Mapping[Form, Form]] = {"qcow2": "ext4", "disk": "ext4", "disk.qcow2": "disk", "oci": "tar"}
-_BOOTED: Final = ("disk", "disk.qcow2")
+_BOOTED: Final = ("disk", "disk.qcow2", "iso")
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,8 @@ def _write(form: Form, writer: Writer, made_from: ImageFile | None, target: Path
         case "disk":
             assert made_from is not None
             write_disk(writer, made_from.path, target)
+        case "iso":
+            write_iso(writer, target)
         case "oci":
             assert made_from is not None
             write_oci(image, made_from.path, made_from.sha256, target)

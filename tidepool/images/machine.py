@@ -29,6 +29,7 @@ PACKAGE_OF: Final[Mapping[str, str]] = {
     "dumpe2fs": "e2fsprogs",
     "mke2fs": "e2fsprogs",
     "qemu-img": "qemu-utils",
+    "genisoimage": "genisoimage",
     "sfdisk": "fdisk",
     "mformat": "mtools",
     "mmd": "mtools",
