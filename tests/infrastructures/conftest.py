@@ -21,6 +21,7 @@ from tests.infrastructures.libvirt.fake import FakeHost, FakeHosts
 from tests.infrastructures.libvirt_world import LibvirtWorld, Made, on_libvirtd
 from tests.infrastructures.local.conftest import data, image
 from tests.infrastructures.local.stacks import Stack, left_of
+from tests.infrastructures.metal_world import metal_world
 from tests.infrastructures.nomad_world import nomad_world
 from tests.infrastructures.ssh_world import ssh_world
 from tests.infrastructures.this_machine import ThisMachine
@@ -123,6 +124,7 @@ FAKES: Mapping[str, Callable[[], World]] = {
 #: Those that answer at an address, or are in a folder, for as long as a test lasts.
 SERVED: Mapping[str, Callable[[], AbstractContextManager[World]]] = {
     "cloudstack": cloudstack_world,
+    "metal": metal_world,
     "nomad": nomad_world,
     "ssh": ssh_world,
 }

@@ -14,6 +14,7 @@ from tests.infrastructures.conftest import FakeWorld, World
 from tests.infrastructures.kubernetes_world import KubernetesWorld
 from tests.infrastructures.libvirt.fake import FakeHost, FakeHosts
 from tests.infrastructures.libvirt_world import LibvirtWorld, Made
+from tests.infrastructures.metal_world import metal_world
 from tests.infrastructures.nomad_world import nomad_world
 from tests.infrastructures.ssh_world import ssh_world
 from tests.simulation.infrastructure import FakeInfrastructure
@@ -194,6 +195,29 @@ def _cloudstack() -> Iterator[Faulty]:
         )
 
 
+@contextmanager
+def _metal() -> Iterator[Faulty]:
+    with metal_world() as world:
+        late: dict[str, str] = {}
+
+        def unseen(request: MachineRequest) -> Machine:
+            """Its BMC does not say it yet."""
+            machine = world.infrastructure.create(request)
+            host = world.host(request.key)
+            late[host], world.bmcs.tags[host] = world.bmcs.tags[host], ""
+            return machine
+
+        yield Faulty(
+            world,
+            stock=world.leave,
+            lose_answer=lambda: setattr(world.bmcs, "lose", 1),
+            unseen=unseen,
+            show=lambda: world.bmcs.tags.update(late),
+            keep=lambda key: world.bmcs.read_only.add(world.host(key)),
+            release=lambda _: world.bmcs.read_only.clear(),
+        )
+
+
 #: By the names of worlds. Each is made anew for each test.
 FAULTY: Final[Mapping[str, Callable[[], Faulty]]] = {
     "aws": _aws,
@@ -205,6 +229,7 @@ FAULTY: Final[Mapping[str, Callable[[], Faulty]]] = {
 #: Those of worlds that last as long as a test.
 LASTING: Final[Mapping[str, Callable[[], AbstractContextManager[Faulty]]]] = {
     "cloudstack": _cloudstack,
+    "metal": _metal,
     "nomad": _nomad,
     "ssh": _ssh,
 }

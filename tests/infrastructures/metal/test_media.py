@@ -1,0 +1,195 @@
+"""What hosts boot from: the seed in an ISO, and the service that puts both together while it is read."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidepool.cluster.failures import Permanent
+from tidepool.images import ImageError
+from tidepool.images.iso import SEED_BYTES, Entry, cpio, seed_at, write_root
+from tidepool.infrastructures.metal.boot_service import ALIVE, cut, service, span
+from tidepool.infrastructures.metal.media import Kept, Medium, seed
+
+USER_DATA = "#cloud-config\n" + json.dumps(
+    {"bootcmd": [["true"]], "write_files": [], "runcmd": [], "ssh_deletekeys": False}
+)
+
+
+def a_medium(image: Path, node: str = "cpu-1") -> Medium:
+    return Medium(node, str(image), "cpu", "52:54:00:00:00:01", "10.77.10.1/16", "10.77.0.1", ("10.0.0.2",))
+
+
+@pytest.fixture(scope="module")
+def iso(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An ISO with a seed's place, of nothing that boots."""
+    if shutil.which("genisoimage") is None:
+        pytest.skip("genisoimage is not installed: apt-get install genisoimage")
+    folder = tmp_path_factory.mktemp("iso")
+    content = folder / "content"
+    content.mkdir()
+    (content / "root.img").write_bytes(b"r" * 5000)
+    (content / "seed").write_bytes(b"\0" * SEED_BYTES)
+    (content / "vmlinuz").write_bytes(b"k" * 3000)
+    path = folder / "image.iso"
+    subprocess.run(["genisoimage", "-quiet", "-R", "-o", str(path), str(content)], check=True)
+    return path
+
+
+def unpacked(data: bytes) -> dict[str, tuple[int, bytes]]:
+    """The modes and contents in a cpio of the form newc, by their paths."""
+    found: dict[str, tuple[int, bytes]] = {}
+    at = 0
+    while True:
+        assert data[at : at + 6] == b"070701"
+        fields = [int(data[at + 6 + 8 * each : at + 14 + 8 * each], 16) for each in range(13)]
+        mode, size, length = fields[1], fields[6], fields[11]
+        path = data[at + 110 : at + 109 + length].decode()
+        if path == "TRAILER!!!":
+            return found
+        begin = at + (110 + length + 3) // 4 * 4
+        found[path] = mode, data[begin : begin + size]
+        at = begin + (size + 3) // 4 * 4
+
+
+def test_a_seed_says_who_the_machine_is(iso: Path) -> None:
+    told = seed(a_medium(iso), USER_DATA)
+    assert len(told) == SEED_BYTES
+    root = unpacked(told)
+    mode, said = root["usr/lib/tidepool/metal.json"]
+    assert json.loads(said) == {
+        "node": "cpu-1",
+        "said": {"bootcmd": [["true"]], "write_files": [], "runcmd": []},
+    }
+    # Keys are in it.
+    assert mode == 0o100600
+    assert root["etc/systemd/network/05-tidepool.network"][1].decode() == (
+        "[Match]\nMACAddress=52:54:00:00:00:01\n[Network]\nAddress=10.77.10.1/16\nGateway=10.77.0.1\nDNS=10.0.0.2\n"
+    )
+    compile(root["usr/lib/tidepool/metal"][1], "metal", "exec")
+
+
+def test_a_seed_that_is_too_large_is_told() -> None:
+    huge = USER_DATA.replace('"true"', json.dumps("x" * SEED_BYTES))
+    with pytest.raises(Permanent, match="there is room for 4194304"):
+        seed(a_medium(Path("/image.iso")), huge)
+
+
+def test_a_root_is_packed_with_its_kinds_owners_and_modes(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "boot").mkdir()
+    (root / "boot/vmlinuz").write_text("beside it")
+    (root / "usr/bin/program").write_text("#!/bin/sh\n")
+    (root / "usr/bin/program").chmod(0o4755)
+    (root / "bin").symlink_to("usr/bin")
+    packed = io.BytesIO()
+    write_root(root, packed)
+    there = unpacked(packed.getvalue())
+    assert there["bin"] == (0o120777, b"usr/bin")
+    assert there["usr/bin/program"] == (0o104755, b"#!/bin/sh\n")
+    assert [path for path in there if path.startswith("boot")] == ["boot"]
+
+
+def test_what_is_no_such_iso_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "image.iso"
+    path.write_bytes(b"\0" * 2**17)
+    with pytest.raises(ImageError, match="has no place for a seed"):
+        seed_at(path)
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z]{1,9}(/[a-z]{1,9})?", fullmatch=True), st.binary(max_size=9)))
+def test_whatever_is_packed_is_there(files: dict[str, bytes]) -> None:
+    packed = io.BytesIO()
+    cpio((Entry(path, 0o100644, data) for path, data in files.items()), packed)
+    assert len(packed.getvalue()) % 4 == 0
+    assert unpacked(packed.getvalue()) == {path: (0o100644, data) for path, data in files.items()}
+
+
+@given(st.integers(0, 30), st.integers(0, 30))
+def test_any_part_of_what_is_put_together_is_that_part(begin: int, end: int) -> None:
+    whole = b"0123456789" + b"abcde" + b"fghij"
+    parts = ((10, whole[:10]), (5, whole[10:15]), (5, whole[15:]))
+    assert b"".join(cut(parts, begin, end)) == whole[begin:end]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (None, (0, 100)),
+        ("bytes=0-9", (0, 10)),
+        ("bytes=90-", (90, 100)),
+        ("bytes=-10", (90, 100)),
+        ("bytes=0-999", (0, 100)),
+        ("bytes=100-", None),
+        ("lines=1-2", (0, 100)),
+    ],
+)
+def test_ranges_are_read_as_http_says(wanted: str | None, found: tuple[int, int] | None) -> None:
+    assert span(wanted, 100) == found
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Kept, http.client.HTTPConnection]]:
+    server = service(tmp_path, "127.0.0.1", 0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1])
+    try:
+        yield Kept(tmp_path, "one"), connection
+    finally:
+        connection.close()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def get(connection: http.client.HTTPConnection, path: str, **headers: str) -> tuple[int, bytes]:
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def test_a_host_reads_its_own_iso_whole_and_in_pieces_and_nobody_elses(
+    served: tuple[Kept, http.client.HTTPConnection], iso: Path
+) -> None:
+    kept, connection = served
+    kept.write_boot("cpu", USER_DATA)
+    kept.write("alpha", a_medium(iso))
+    plain, at = iso.read_bytes(), seed_at(iso)
+    expected = plain[:at] + seed(a_medium(iso), USER_DATA) + plain[at + SEED_BYTES :]
+    assert get(connection, kept.path("alpha")) == (200, expected)
+    assert get(connection, kept.path("alpha"), Range=f"bytes={at - 5}-{at + 99}") == (
+        206,
+        expected[at - 5 : at + 100],
+    )
+    assert get(connection, kept.path("alpha"), Range=f"bytes={len(plain)}-")[0] == 416
+    # A host without a medium, a path that somebody guesses, a stack that is not there.
+    for path in (kept.path("beta"), f"/one/alpha/{'0' * 32}.iso", f"/two/alpha/{'0' * 32}.iso", "/one/../x"):
+        assert get(connection, path)[0] == 404
+    assert not (kept.data / "two").exists()
+    assert get(connection, ALIVE)[0] == 204
+    # Another boot is taken by whoever boots next.
+    kept.write_boot("cpu", USER_DATA.replace('"true"', '"false"'))
+    assert get(connection, kept.path("alpha"))[1] != expected
+    kept.remove("alpha")
+    assert get(connection, kept.path("alpha"))[0] == 404
+
+
+def test_what_is_kept_is_for_root_alone(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, "one")
+    kept.write_boot("cpu", USER_DATA)
+    kept.path("alpha")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    assert {path.stat().st_mode & 0o077 for path in files} == {0}

@@ -1,0 +1,143 @@
+"""The stack's own boot service: hosts' ISOs by HTTP, each at a path that only its BMC is told.
+
+    python -m tidepool.infrastructures.metal.boot_service --listen 10.9.0.5:8081
+
+BMCs read an ISO piece by piece, for as long as the host boots from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import ssl
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+
+from tidepool.infrastructures.connection import data_folder
+from tidepool.infrastructures.metal.media import Kept
+
+#: Where it says that it is one.
+ALIVE: Final = "/tidepool"
+_PATH: Final = re.compile(r"/([a-z0-9-]+)/([A-Za-z0-9_.-]+)/([0-9a-f]{32})\.iso")
+_RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")
+_CHUNK: Final = 2**20
+
+Parts = Sequence[tuple[int, Path | bytes]]
+
+
+def cut(parts: Parts, begin: int, end: int) -> Iterator[bytes]:
+    """Yield the bytes from ``begin`` to before ``end`` of what is put together; a file's part stands where it is in the file."""
+    at = 0
+    for length, part in parts:
+        first, last = max(begin, at), min(end, at + length)
+        if first < last and isinstance(part, bytes):
+            yield part[first - at : last - at]
+        elif first < last and isinstance(part, Path):
+            with part.open("rb") as file:
+                file.seek(first)
+                while first < last and (data := file.read(min(_CHUNK, last - first))):
+                    first += len(data)
+                    yield data
+        at += length
+
+
+def span(wanted: str | None, size: int) -> tuple[int, int] | None:
+    """Return what a header `Range` asks for of so many bytes, the first and the one behind the last; None where there is no such part."""
+    match = _RANGE.fullmatch(wanted or "")
+    if match is None or match.groups() == ("", ""):
+        return 0, size
+    first, last = match.groups()
+    if not first:
+        return max(0, size - int(last)), size
+    begin, end = int(first), min(size, int(last) + 1 if last else size)
+    return (begin, end) if begin < end else None
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers of the service for the folder ``data``."""
+
+    data: Path
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "tidepool", ""
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: paths are secrets."""
+
+    def _answer(self, *, body: bool) -> None:
+        if self.path == ALIVE:
+            self._head(HTTPStatus.NO_CONTENT, 0)
+            return
+        found = _PATH.fullmatch(self.path)
+        parts = self._parts(*found.groups()) if found else None
+        if parts is None:
+            self._head(HTTPStatus.NOT_FOUND, 0)
+            return
+        size = sum(length for length, _ in parts)
+        wanted = self.headers.get("Range")
+        asked = span(wanted, size)
+        if asked is None:
+            self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, 0, **{"Content-Range": f"bytes */{size}"})
+            return
+        begin, end = asked
+        if (begin, end) == (0, size) and not wanted:
+            self._head(HTTPStatus.OK, size)
+        else:
+            there = {"Content-Range": f"bytes {begin}-{end - 1}/{size}"}
+            self._head(HTTPStatus.PARTIAL_CONTENT, end - begin, **there)
+        for data in cut(parts, begin, end) if body else ():
+            self.wfile.write(data)
+
+    def _parts(self, stack: str, host: str, token: str) -> Parts | None:
+        kept = Kept(self.data, stack)
+        # Only of stacks that are there: it would make a key for any other.
+        if not (kept.folder / "key").is_file() or not kept.allows(host, token):
+            return None
+        return kept.parts(host)
+
+    def _head(self, status: HTTPStatus, length: int, **headers: str) -> None:
+        self.send_response(status)
+        told = {"Content-Length": str(length), "Accept-Ranges": "bytes", "Cache-Control": "no-store"}
+        for key, value in {**told, **headers}.items():
+            self.send_header(key, value)
+        self.end_headers()
+
+
+def service(
+    data: Path, address: str, port: int, context: ssl.SSLContext | None = None
+) -> ThreadingHTTPServer:
+    """Return the service of all stacks whose data are in that folder; `serve_forever` serves them."""
+    server = ThreadingHTTPServer((address, port), type("Handler", (Handler,), {"data": data}))
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    return server
+
+
+def main() -> None:
+    """Serve until it is ended."""
+    words = argparse.ArgumentParser(prog="tidepool.infrastructures.metal.boot_service", description=__doc__)
+    words.add_argument("--listen", required=True, metavar="ADDRESS:PORT", help="an address that BMCs reach")
+    words.add_argument("--certificate", type=Path, help="PEM, for HTTPS")
+    words.add_argument("--key", type=Path, help="its key")
+    asked = words.parse_args()
+    address, _, port = asked.listen.rpartition(":")
+    if not address or not port.isdigit():
+        words.error(f"--listen {asked.listen}: write ADDRESS:PORT, as 10.9.0.5:8081")
+    context = None
+    if asked.certificate:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(asked.certificate, asked.key)
+    service(data_folder(os.environ), address, int(port), context).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

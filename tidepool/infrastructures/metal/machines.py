@@ -1,0 +1,98 @@
+"""The machines of bare metal as the infrastructure that the scaler looks at and sweeps: hosts, by the claims on them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from tidepool.cluster.failures import InfrastructureError
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures import Infrastructure, Machine, MachineKey
+from tidepool.infrastructures.machines import NO_ADDRESS
+from tidepool.infrastructures.metal.machine import Held, Hosts
+from tidepool.infrastructures.metal.reading import addresses_of, hosts_of, nodes_of, read_options
+
+
+def machines_of(spec: ClusterSpec, _stack: str, _data: Path) -> Infrastructure:
+    """The machines on all hosts that the spec names. Whose they are, their AssetTags say."""
+    options = read_options(spec)
+    return MetalMachines(hosts_of(options.place), addresses_of(spec), nodes_of(spec, options))
+
+
+@dataclass(frozen=True, slots=True)
+class MetalMachines:
+    """`tidepool.infrastructures.Infrastructure`, of hosts; ``address_of`` gives a node's address.
+
+    ``nodes`` are those that each host may be: of one that does not answer they are unknown, unless it was seen before. It is
+    asked again after ``patience_s``: each question takes its time.
+    """
+
+    hosts: Hosts
+    address_of: Callable[[str], IPv4Address | None] = lambda _: None
+    nodes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    delete_s: float = 120.0
+    again_s: float = 2.0
+    patience_s: float = 30.0
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+    _seen: dict[str, MachineKey | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _silent: dict[str, tuple[float, InfrastructureError]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def read(self, key: MachineKey) -> Machine | None:
+        found, silent = self.hosts.find(key.stack, key.node, key.machine_id.partition("/")[0])
+        machines = [self.to_machine(held) for held in found if key.matches(held.key)]
+        if not machines and silent:
+            raise next(iter(silent.values()))
+        return machines[0] if machines else None
+
+    def list(self, stack: str) -> tuple[Machine, ...]:
+        now = time.monotonic()
+        silent = {host: error for host, (until, error) in self._silent.items() if now < until}
+        found, more = self.hosts.find(stack, but=silent)
+        self._silent.clear()
+        self._silent.update({host: (now + self.patience_s, error) for host, error in more.items()})
+        self._silent.update({host: (now + self.patience_s, error) for host, error in silent.items()})
+        silent |= more
+        if silent and len(silent) == len(self.hosts.entries):
+            raise next(iter(silent.values()))
+        here = {held.host: held.key for held in found}
+        self._seen.update({host: here.get(host) for host in self.hosts.entries if host not in silent})
+        machines = [self.to_machine(held) for held in found]
+        unknown = self._unknown(stack, silent, {machine.key.node for machine in machines})
+        return tuple(sorted((*machines, *unknown), key=lambda machine: machine.key))
+
+    def _unknown(
+        self, stack: str, silent: Mapping[str, InfrastructureError], seen: set[str]
+    ) -> Iterable[Machine]:
+        why: dict[str, str] = {}
+        for host, error in silent.items():
+            last = self._seen.get(host)
+            nodes = self.nodes.get(host, ()) if host not in self._seen else [last.node] if last else []
+            for node in nodes:
+                if node not in seen:
+                    why.setdefault(node, str(error))
+        return (
+            Machine(MachineKey(stack, node), NO_ADDRESS, "unknown", why=text) for node, text in why.items()
+        )
+
+    def delete(self, key: MachineKey) -> None:
+        self.hosts.delete(key, self.waiting(self.delete_s))
+
+    def waiting(self, for_s: float) -> Callable[[str], bool]:
+        """Return what waits, for so long in all."""
+        ends = time.monotonic() + for_s
+
+        def wait(_: str) -> bool:
+            self.sleep(self.again_s)
+            return time.monotonic() < ends
+
+        return wait
+
+    def to_machine(self, held: Held) -> Machine:
+        """A host in the words of the contract."""
+        address = self.address_of(held.claim.node) or NO_ADDRESS
+        return Machine(held.key, address, "running" if held.facts.is_on else "stopped")
