@@ -14,6 +14,7 @@ import tidepool.infrastructures.cloudstack.reading
 import tidepool.infrastructures.kubernetes.reading
 import tidepool.infrastructures.libvirt.preflight
 import tidepool.infrastructures.libvirt.reading
+import tidepool.infrastructures.metal.reading
 import tidepool.infrastructures.nomad.reading
 import tidepool.infrastructures.ssh.reading
 from tests.infrastructures.libvirt.hosts import host
@@ -51,6 +52,12 @@ def libvirt(spec: ClusterSpec) -> None:
     )
 
 
+def metal(spec: ClusterSpec) -> None:
+    options = tidepool.infrastructures.metal.reading.read_options(spec)
+    nodes = tidepool.infrastructures.metal.reading.nodes_of(spec, options)
+    assert nodes == {"alpha": ("cpu-1", "cpu-2"), "beta": ("cpu-1", "cpu-2"), "head": ("ctl",)}
+
+
 def nomad(spec: ClusterSpec) -> None:
     found = tidepool.infrastructures.nomad.reading.read_options(spec)
     assert found.offerings["cpu", "nomad"].attributes == {"image": ("debian-12",)}
@@ -63,7 +70,7 @@ def ssh(spec: ClusterSpec) -> None:
 
 #: What its options come to, by the name of its stack.
 READ: Final[dict[str, Callable[[ClusterSpec], None]]] = {
-    each.__name__: each for each in (aws, cloudstack, kubernetes, libvirt, nomad, ssh)
+    each.__name__: each for each in (aws, cloudstack, kubernetes, libvirt, metal, nomad, ssh)
 }
 LOCAL: Final = {"dev", "converged"}
 

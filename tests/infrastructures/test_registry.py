@@ -95,15 +95,15 @@ def test_types_and_tokens_have_the_name_of_their_infrastructure() -> None:
 
 
 def test_a_token_that_nobody_has_is_none() -> None:
-    for token in ("tidepool:local:Nothing", "tidepool:slurm:Nothing", "tidepool:metal:Machine"):
+    for token in ("tidepool:local:Nothing", "tidepool:slurm:Nothing", "tidepool:openstack:Machine"):
         with pytest.raises(KeyError):
             resource_kind(token)
 
 
 def test_one_that_is_not_there_yet_is_told_with_those_that_are() -> None:
-    elsewhere = ClusterSpec.model_validate(with_fleet(1, infrastructures=["local", "metal"]))
+    elsewhere = ClusterSpec.model_validate(with_fleet(1, infrastructures=["local", "openstack"]))
     with pytest.raises(
-        pulumi.RunError, match=r"fleets\[1\]\.infrastructures\[1\] is metal: .* `local`, `libvirt`"
+        pulumi.RunError, match=r"fleets\[1\]\.infrastructures\[1\] is openstack: .* `local`, `libvirt`"
     ):
         infrastructures_of(elsewhere, "dev")
 

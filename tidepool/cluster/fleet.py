@@ -22,7 +22,7 @@ class Infrastructure(Part):
     """An infrastructure, which machines come from, and what is particular to them there."""
 
     name: InfrastructureName = Field(
-        description="Which infrastructure: `local`, which is this machine, `libvirt`, `aws`, `cloudstack`, `nomad`, `kubernetes`, `ssh`, or one that a package of Python brings."
+        description="Which infrastructure: `local`, which is this machine, `libvirt`, `aws`, `cloudstack`, `metal`, `nomad`, `kubernetes`, `ssh`, or one that a package of Python brings."
     )
     options: Annotated[dict[str, Any], AfterValidator(frozen)] = Field(
         default_factory=FrozenDict,

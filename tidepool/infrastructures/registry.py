@@ -36,6 +36,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "libvirt": "tidepool.infrastructures.libvirt",
     "aws": "tidepool.infrastructures.aws",
     "cloudstack": "tidepool.infrastructures.cloudstack",
+    "metal": "tidepool.infrastructures.metal",
     "kubernetes": "tidepool.infrastructures.kubernetes",
     "ssh": "tidepool.infrastructures.ssh",
     "nomad": "tidepool.infrastructures.nomad",
