@@ -150,7 +150,7 @@ def test_options_that_cannot_be_are_told_as_a_preview_tells_them(name: str, spec
 def test_each_infrastructure_checks_itself() -> None:
     assert all(descriptor(name).checks for name in BUILT_IN)
     with pytest.raises(Permanent, match="this release does not know it; known are local, "):
-        checks_of("metal", on_libvirt(), "one", NOWHERE)
+        checks_of("openstack", on_libvirt(), "one", NOWHERE)
     # This machine is looked at in any case; of a spec it is asked for its firewall alone.
     assert list(checks_of("local", on_libvirt(), "one", NOWHERE)) == []
 

@@ -124,10 +124,10 @@ def test_a_spec_names_them_and_another_spec_names_others(tmp_path: Path) -> None
     specs = [ClusterSpec.model_validate(one)]
     several = machines_of_stack(lambda: specs[-1], "dev", tmp_path)
     assert several.list("dev") == ()
-    specs.append(ClusterSpec.model_validate(with_fleet(1, infrastructures=["local", "metal"])))
+    specs.append(ClusterSpec.model_validate(with_fleet(1, infrastructures=["local", "openstack"])))
     found = several.listing("dev")
     assert found.machines == ()
-    assert "this release does not know it; known are local, " in found.silent["metal"]
+    assert "this release does not know it; known are local, " in found.silent["openstack"]
 
 
 def test_every_infrastructure_that_programs_have_has_a_machine_side() -> None:
