@@ -78,7 +78,7 @@ compile-tests:
 
 .PHONY: test-slow
 test-slow: setup-tests
-	@$(PYTEST) -m slow $(TEST_ARGS)
+	@$(PYTEST) -m slow --durations=20 --durations-min=30 $(TEST_ARGS)
 
 .PHONY: test-all
 test-all: test toolchains test-slow ## those, and the slow ones: whole clusters and their faults, images, boots in software
