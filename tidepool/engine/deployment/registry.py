@@ -52,8 +52,6 @@ class Registry(Provider):
         self._aliases: dict[str, str] = {}
         self._all: list[Provider] = []
         self._ensuring: dict[str, Awaitable[None]] = {}
-        #: Providers that old resources have asked for, as the stack began with them, by URN.
-        self._ensured: dict[str, ResourceState] = {}
 
     # -- for the engine --------------------------------------------------------------------------------
 
@@ -82,7 +80,6 @@ class Registry(Provider):
         state = self._old(reference)
         if state is None:
             raise ProviderError(f"unknown provider '{reference}'")
-        self._ensured[state.urn] = state
         await self.same(state, checked=False)
 
     def alias(self, urn: str, old_urn: str) -> None:
@@ -126,16 +123,16 @@ class Registry(Provider):
         version = news.get(VERSION)
         if version is not None and not isinstance(version, str):
             return CheckResult({}, (CheckFailure(VERSION, f"'{VERSION}' must be a string"),))
-        old = self._ensured.get(urn)
-        if old is not None and equal(old.inputs, news):
-            # Nothing changed: a second process would be started for this question alone.
-            provider = await self.get(f"{urn}::{old.id}")
+        if reference := self._unchanged(urn, news):
+            # A second process would be started for this question alone.
+            provider = await self.get(reference)
         else:
-            provider = self._checked[urn] = await self._load_for(urn, news)
+            provider = await self._load_for(urn, news)
         result = await provider.check_config(urn, self.configuration(olds), self.configuration(news))
         if result.failures:
-            self._checked.pop(urn, None)
             return result
+        if not reference:
+            self._checked[urn] = provider
         inputs = dict(result.inputs)
         for key in (VERSION, INTERNAL):
             if key in news:
@@ -184,6 +181,14 @@ class Registry(Provider):
         return UpdateResult(configuration)
 
     # -- within ----------------------------------------------------------------------------------------
+
+    def _unchanged(self, urn: str, inputs: Properties) -> str:
+        """Return the reference of a provider that old resources have asked for and whose inputs are these; empty where there is none."""
+        for reference in self._ensuring:
+            state = self._old(reference)
+            if state is not None and state.urn == urn and equal(state.inputs, inputs):
+                return reference
+        return ""
 
     def _set(self, urn: str, id: str, provider: Provider) -> None:
         self._ready[f"{urn}::{id}"] = provider
