@@ -174,6 +174,11 @@ def test_a_bmc_that_keeps_no_tag_is_told(world: MetalWorld) -> None:
         bmc.tag("tidepool:one/cpu-1/00000000", "")
     with pytest.raises(Conflict, match="its AssetTag is '' by now"):
         bmc.tag("rack 7", "rack 8")
+    # It costs no node, as long as there is another host.
+    assert world.infrastructure.create(a_request("one")).machine_id.startswith("beta/")
+    world.bmcs.deaf.update(("beta", "gamma"))
+    with pytest.raises(Permanent, match=r"no host is to be had: .*alpha: .*says that it wrote the AssetTag"):
+        world.infrastructure.create(a_request("one", 2))
 
 
 def test_a_wrong_password_and_a_user_who_may_not_are_told_with_the_file(world: MetalWorld) -> None:

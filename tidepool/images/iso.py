@@ -108,7 +108,7 @@ def _inside(root: Path, name: str) -> Path:
 
 
 class Target(Protocol):
-    """What bytes are written to."""
+    """A file, or what takes bytes as one."""
 
     def write(self, data: bytes, /) -> int: ...
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests import versions
 from tests.infrastructures.metal_world import MetalWorld, metal_world
-from tidepool.cluster.failures import Transient
+from tidepool.cluster.failures import Permanent, Transient
 from tidepool.images.iso import SEED, SEED_BYTES
 from tidepool.infrastructures.metal import kinds
 from tidepool.infrastructures.metal.kinds import MetalBootKind, MetalMachineKind, MetalSiteKind
@@ -23,6 +23,9 @@ from tidepool.resources.kind import Home, Refusal, Task, Unfinished
 pytestmark = [
     pytest.mark.runs("metal", versions.installed("sushy"), f"Redfish of {versions.installed('sushy-tools')}")
 ]
+
+
+CONTENT = '#cloud-config\n{"bootcmd": [], "write_files": [], "runcmd": []}'
 
 
 def a_task(seconds: float = 30) -> Task:
@@ -61,7 +64,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     with metal_world() as world:
         made = Stack(world, Home(tmp_path / "data", tmp_path), image)
         MetalSiteKind(made.home).create(made.site(gateway="10.77.0.1"), a_task())
-        boot = MetalBootModel(stack="one", boot="cpu", content="#cloud-config\n{}")
+        boot = MetalBootModel(stack="one", boot="cpu", content=CONTENT)
         MetalBootKind(made.home).create(boot, a_task())
         yield made
 
@@ -103,10 +106,18 @@ def test_what_is_not_on_this_machine_is_told_with_what_writes_it(stack: Stack) -
         stack.machines.create(stack.machine(), a_task())
 
 
+def test_a_boot_that_has_no_room_in_the_iso_switches_no_host_on(stack: Stack) -> None:
+    large = CONTENT.replace('"runcmd": []', f'"runcmd": ["{"x" * SEED_BYTES}"]')
+    MetalBootKind(stack.home).create(MetalBootModel(stack="one", boot="cpu", content=large), a_task())
+    with pytest.raises(Permanent, match="there is room for 4194304"):
+        stack.machines.create(stack.machine(), a_task())
+    assert set(stack.world.bmcs.tags.values()) == {""}
+
+
 def test_files_of_a_stack_are_written_anew_where_somebody_changed_them(stack: Stack) -> None:
     sites, boots = MetalSiteKind(stack.home), MetalBootKind(stack.home)
     site = stack.site(gateway="10.77.0.1")
-    boot = MetalBootModel(stack="one", boot="cpu", content="#cloud-config\n{}")
+    boot = MetalBootModel(stack="one", boot="cpu", content=CONTENT)
     assert (sites.look("one", site), boots.look("cpu", boot)) == ({}, {})
     Kept(stack.home.data, "one").write_site("{}")
     Kept(stack.home.data, "one").remove_boot("cpu")

@@ -6,9 +6,12 @@ import http.client
 import io
 import json
 import shutil
+import socket
+import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -184,6 +187,41 @@ def test_a_host_reads_its_own_iso_whole_and_in_pieces_and_nobody_elses(
     assert get(connection, kept.path("alpha"))[1] != expected
     kept.remove("alpha")
     assert get(connection, kept.path("alpha"))[0] == 404
+
+
+def test_whoever_never_shakes_hands_keeps_nobody_waiting(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key", tmp_path / "certificate"
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*made, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    server = service(tmp_path, "127.0.0.1", 0, context)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        trusting = ssl.create_default_context(cafile=certificate)
+        port = server.server_address[1]
+        with (
+            socket.create_connection(("127.0.0.1", port)),
+            closing(http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=trusting)) as other,
+        ):
+            assert get(other, ALIVE)[0] == 204
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def test_what_is_kept_is_for_root_alone(tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ class Handler(BaseHTTPRequestHandler):
     """Answers of the service for the folder ``data``."""
 
     data: Path
+    #: Seconds: one that asks for nothing more, as a BMC that was reset, holds no thread.
+    timeout = 120
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "tidepool", ""
 
@@ -94,8 +96,12 @@ class Handler(BaseHTTPRequestHandler):
         else:
             there = {"Content-Range": f"bytes {begin}-{end - 1}/{size}"}
             self._head(HTTPStatus.PARTIAL_CONTENT, end - begin, **there)
-        for data in cut(parts, begin, end) if body else ():
-            self.wfile.write(data)
+        try:
+            for data in cut(parts, begin, end) if body else ():
+                self.wfile.write(data)
+        except ConnectionError:
+            # BMCs drop what they have read enough of.
+            self.close_connection = True
 
     def _parts(self, stack: str, host: str, token: str) -> Parts | None:
         kept = Kept(self.data, stack)
@@ -118,7 +124,8 @@ def service(
     """Return the service of all stacks whose data are in that folder; `serve_forever` serves them."""
     server = ThreadingHTTPServer((address, port), type("Handler", (Handler,), {"data": data}))
     if context is not None:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
+        # The handshake is each handler's own: one that never comes to it would keep all others waiting.
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     return server
 
 

@@ -1,4 +1,4 @@
-"""What hosts are and whose: read from what Redfish says of them, matched with what machines need. Pure."""
+"""Facts of hosts and whose they are: read from what Redfish says of them, matched with what machines need. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLAIM: Final = re.compile(r"tidepool:(?P<stack>[^/\s]+)/(?P<node>[^/\s]+)/(?P<i
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What says on a host whose node it is: its AssetTag, which all stacks see. ``id`` tells it from the node's next."""
+    """The AssetTag of a host that is a node: it says whose, which all stacks see. ``id`` tells it from the node's next."""
 
     stack: str
     node: str
@@ -69,7 +69,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a machine needs of a host. ``memory_mib`` is that of jobs and what there must be beside."""
+    """Demands of a machine on its host. ``memory_mib`` is that of jobs and what there must be beside."""
 
     cpus: int
     memory_mib: int
@@ -152,7 +152,7 @@ def taken(facts: Facts, free_tag: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a machine gets a host: the one that it has by its claim, else the ``candidates``, the best first.
+    """The way to a host for a machine: the one that it has by its claim, else the ``candidates``, the best first.
 
     ``reasons`` say of each other host why it is none of them.
     """

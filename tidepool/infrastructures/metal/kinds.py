@@ -15,7 +15,7 @@ from tidepool.images.iso import seed_at
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.metal.inventory import Need
 from tidepool.infrastructures.metal.machine import HostEntry, Hosts, Order, Wait
-from tidepool.infrastructures.metal.media import Kept, Medium
+from tidepool.infrastructures.metal.media import Kept, Medium, seed
 from tidepool.infrastructures.metal.redfish import BmcLocation, Open
 from tidepool.infrastructures.metal.resources import (
     MetalBoot,
@@ -100,7 +100,7 @@ class MetalMachineKind(IdempotentKind[MetalMachineModel]):
     def create(self, wanted: MetalMachineModel, task: Task) -> Made:
         kept, site = self._site(wanted)
         key = MachineKey(wanted.stack, wanted.machine)
-        if kept.read_boot(wanted.boot) is None:
+        if (user_data := kept.read_boot(wanted.boot)) is None:
             raise Transient(
                 f"{key}: the boot {wanted.boot} is not there; `tidepool up --refresh` writes it again"
             )
@@ -109,6 +109,8 @@ class MetalMachineKind(IdempotentKind[MetalMachineModel]):
         except (ImageError, OSError) as error:
             raise Refusal(f"{key}: {wanted.image} is nothing to boot from: {error}", "permanent") from error
         hosts = self._hosts(site)
+        # There is room for it, or no host is switched on; the hardware address is as long for each.
+        seed(_medium(wanted, site, next(iter(hosts.entries.values())).mac), user_data)
         order = Order(
             key,
             Need(wanted.cpus, wanted.memory_mib, wanted.bios),
@@ -142,16 +144,7 @@ class MetalMachineKind(IdempotentKind[MetalMachineModel]):
         self, wanted: MetalMachineModel, kept: Kept, site: Mapping[str, Any], hosts: Hosts
     ) -> Callable[[str], str]:
         def url(host: str) -> str:
-            medium = Medium(
-                wanted.machine,
-                wanted.image,
-                wanted.boot,
-                hosts.entries[host].mac,
-                f"{wanted.address}/{site['prefix']}",
-                site["gateway"],
-                tuple(site["nameservers"]),
-            )
-            kept.write(host, medium)
+            kept.write(host, _medium(wanted, site, hosts.entries[host].mac))
             return f"{site['boot_service'].rstrip('/')}{kept.path(host)}"
 
         return url
@@ -181,3 +174,15 @@ class MetalMachineKind(IdempotentKind[MetalMachineModel]):
             return task.left_s > _AGAIN_S and not task.cancelled()
 
         return wait
+
+
+def _medium(wanted: MetalMachineModel, site: Mapping[str, Any], mac: str) -> Medium:
+    return Medium(
+        wanted.machine,
+        wanted.image,
+        wanted.boot,
+        mac,
+        f"{wanted.address}/{site['prefix']}",
+        site["gateway"],
+        tuple(site["nameservers"]),
+    )

@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Transient
+from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures.machines import MachineKey
 from tidepool.infrastructures.metal.inventory import Claim, Facts, Need, Plan, plan, taken
-from tidepool.infrastructures.metal.redfish import Bmc, BmcLocation, Conflict, Open, told
+from tidepool.infrastructures.metal.redfish import Bmc, BmcLocation, Conflict, Open, of_host
 
 _AT_ONCE: Final = 32
 #: Between writing a claim and believing it, where BMCs have no ETags: longer than from reading a tag to writing it.
@@ -74,7 +74,7 @@ class Hosts:
             try:
                 return self.bmc(host).facts(whole=whole)
             except InfrastructureError as error:
-                return told(host, error)
+                return of_host(host, error)
 
         names = [*hosts]
         with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(names)))) as threads:
@@ -111,8 +111,11 @@ class Hosts:
             claim = Claim(order.key.stack, order.key.node, secrets.token_hex(4))
             try:
                 self._claim(host, claim)
-            except Conflict as error:
+            except (Conflict, Permanent) as error:
+                # It is somebody's by now, or will never keep a claim: no reason to leave the node without a host.
                 reasons[host] = str(error)
+                if isinstance(error, Permanent):
+                    last = error
                 continue
             try:
                 return self._start(host, order, wait)
@@ -168,7 +171,7 @@ class Hosts:
             if (now := bmc.facts().tag) != str(claim):
                 raise Conflict(f"its AssetTag is {now!r} by now")
         except InfrastructureError as error:
-            raise told(host, error) from error
+            raise of_host(host, error) from error
 
     def _start(self, host: str, order: Order, wait: Wait) -> Held:
         try:
@@ -179,7 +182,7 @@ class Hosts:
                 bmc.boot_from(order.url(host))
                 facts = _switched(bmc, "On", wait)
         except InfrastructureError as error:
-            raise told(host, error) from error
+            raise of_host(host, error) from error
         if (claim := facts.claim) is None or (claim.stack, claim.node) != (order.key.stack, order.key.node):
             raise Transient(f"the host {host}: its claim went while it was switched on")
         return Held(host, claim, facts)
@@ -194,7 +197,7 @@ class Hosts:
             bmc.eject()
             bmc.tag(self.entries[host].asset_tag, str(claim))
         except InfrastructureError as error:
-            raise told(host, error) from error
+            raise of_host(host, error) from error
 
 
 def _switched(bmc: Bmc, power: str, wait: Wait) -> Facts:

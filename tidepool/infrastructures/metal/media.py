@@ -1,4 +1,4 @@
-"""What hosts boot from: the image's ISO, with what each machine is in the place of its seed; and where that is kept.
+"""Media that hosts boot from: the image's ISO, with what each machine is in the place of its seed; and where that is kept.
 
 Everything of it is below ``<data>/<stack>/metal``, for root alone: boots have keys in them. A host's ISO is put together while it
 is read, so that another boot is taken whenever a host boots.
@@ -44,7 +44,7 @@ _RUN_IT: Final = "[Service]\nExecCondition=\nExecStart=\nExecStart=/usr/lib/tide
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """What a host boots from: the ISO ``image``, as the node ``node`` with the boot ``boot`` of its stack.
+    """The medium of a host: the ISO ``image``, as the node ``node`` with the boot ``boot`` of its stack.
 
     ``address`` is that of the interface ``mac``, with its prefix.
     """

@@ -123,7 +123,7 @@ def _open(location: BmcLocation, user: str, password: str) -> Bmc:
     logging.getLogger("sushy").addHandler(logging.NullHandler())
     logging.getLogger("sushy").propagate = False
     verify = (str(Path(location.ca).expanduser()) if location.ca else True) if location.verify else False
-    with _told(location):
+    with _failures(location):
         # Whoever cannot wait asks again: a request that is repeated in there may have been done already.
         connection = connector.Connector(
             f"{location.address.rstrip('/')}/",
@@ -153,7 +153,7 @@ class _Redfish:
     connection: Any
 
     def facts(self, *, whole: bool = False) -> Facts:
-        with _told(self.location):
+        with _failures(self.location):
             self.system.invalidate()
             self.system.refresh()
             said = self.system.json
@@ -170,7 +170,7 @@ class _Redfish:
             )
 
     def tag(self, text: str, before: str) -> None:
-        with _told(self.location):
+        with _failures(self.location):
             self.system.invalidate()
             self.system.refresh()
             now = str(self.system.json.get("AssetTag") or "")
@@ -199,13 +199,13 @@ class _Redfish:
     def reset(self, how: str) -> None:
         import sushy
 
-        with _told(self.location):
+        with _failures(self.location):
             self.system.reset_system(sushy.ResetType(how))
 
     def boot_from(self, url: str) -> None:
         import sushy
 
-        with _told(self.location):
+        with _failures(self.location):
             device = self._device()
             if device.json.get("Image") != url or not device.json.get("Inserted"):
                 if device.json.get("Inserted"):
@@ -226,7 +226,7 @@ class _Redfish:
     def eject(self) -> None:
         import sushy
 
-        with _told(self.location):
+        with _failures(self.location):
             for device in self._media():
                 if device.json.get("Inserted"):
                     device.eject_media()
@@ -238,7 +238,7 @@ class _Redfish:
     def configure(self, attributes: Mapping[str, Any]) -> None:
         if not attributes:
             return
-        with _told(self.location):
+        with _failures(self.location):
             there = self.system.bios.attributes or {}
             changes = {key: value for key, value in attributes.items() if there.get(key) != value}
             if changes:
@@ -267,7 +267,7 @@ class _Redfish:
 
     @staticmethod
     def _there(ask: Callable[[], _T]) -> _T | None:
-        """What it gives; None where this BMC has no such thing."""
+        """Return what it gives; None where this BMC has no such thing."""
         import sushy
 
         try:
@@ -277,7 +277,8 @@ class _Redfish:
 
 
 @contextmanager
-def _told(location: BmcLocation) -> Iterator[None]:
+def _failures(location: BmcLocation) -> Iterator[None]:
+    """Raise what goes wrong within it as an `InfrastructureError`, with the remedy."""
     import requests
     from sushy import exceptions
 
@@ -322,6 +323,6 @@ def _last(error: BaseException) -> str:
     return str(error).rpartition("Caused by ")[2].strip("()") or type(error).__name__
 
 
-def told(host: str, error: InfrastructureError) -> InfrastructureError:
+def of_host(host: str, error: InfrastructureError) -> InfrastructureError:
     """Return the same failure, said of that host."""
     return type(error)(f"the host {host}: {error}")

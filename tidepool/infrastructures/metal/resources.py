@@ -39,7 +39,7 @@ class MetalBootModel(Model):
 
 
 class MetalBoot(Resource, MetalBootModel, token="tidepool:metal:Boot"):
-    """What machines are told when they boot, kept on this machine for its boot service. Changing it touches none that runs."""
+    """The instructions to machines that boot, kept on this machine for its boot service. Changing it touches none that runs."""
 
 
 class MetalMachineModel(Model):
