@@ -56,6 +56,8 @@ def test_a_machine_that_answers_is_there_and_what_it_says_of_itself_leads_to_it(
     reached = transport(connection, tmp_path)
     try:
         assert reached.run(["echo", "it is", "here"], timeout_s=10).stdout == "it is here\n"
+        # By the connection over which it was waited for.
+        assert sshd.logins() == 1
     finally:
         reached.close()
 

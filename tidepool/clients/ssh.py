@@ -25,6 +25,8 @@ _KEEPALIVE_S: Final = 15
 _CONNECT_S: Final = 10.0
 #: A machine that boots on little processor takes long for a key.
 _AUTHENTICATION_S: Final = 30.0
+#: How many commands run at a time over one connection: sshd lets ten sessions be open (MaxSessions).
+_SESSIONS: Final = 8
 #: How much longer than here the command may run there, so that it is this side that tells of the time-out.
 _REMOTE_GRACE_S: Final = 2.0
 
@@ -35,7 +37,8 @@ class Ssh:
     The host's key must stand in the file ``known_hosts``; one that does not is refused, never learned. The connection
     is made with the first command and kept; where it is found broken it is made again, once, before a command is
     sent, and never after, for that one may have been carried out. ``environment`` is what commands see beside PATH.
-    Commands are killed there too, by `timeout` of coreutils, when they take too long.
+    Commands are killed there too, by `timeout` of coreutils, when they take too long. Threads share it; of more commands than
+    sshd lets run at a time, some wait.
     """
 
     def __init__(
@@ -53,6 +56,8 @@ class Ssh:
         self._environment = {"PATH": PATH, **(environment or {})}
         self._client: paramiko.SSHClient | None = None
         self._connecting = threading.Lock()
+        self._sessions = threading.Semaphore(_SESSIONS)
+        self._running = 0
 
     @property
     def where(self) -> str:
@@ -60,9 +65,23 @@ class Ssh:
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float) -> Completed:
         deadline = time.monotonic() + timeout_s
+        if not self._sessions.acquire(timeout=timeout_s):
+            raise late(argv, timeout_s, self.where)
+        try:
+            return self._run(argv, stdin.encode(), deadline, timeout_s)
+        finally:
+            self._sessions.release()
+
+    def close(self) -> None:
+        """Close the connection, unless a command of somebody else runs over it; the next command makes it again."""
+        with self._connecting:
+            if self._running == 0:
+                self._drop()
+
+    def _run(self, argv: Sequence[str], stdin: bytes, deadline: float, timeout_s: float) -> Completed:
         channel = self._channel(deadline)
         try:
-            return self._exchange(channel, argv, stdin.encode(), deadline)
+            return self._exchange(channel, argv, stdin, deadline)
         except TimeoutError:
             raise late(argv, timeout_s, self.where) from None
         except (paramiko.SSHException, EOFError, OSError) as fault:
@@ -73,10 +92,8 @@ class Ssh:
             ) from fault
         finally:
             channel.close()
-
-    def close(self) -> None:
-        with self._connecting:
-            self._drop()
+            with self._connecting:
+                self._running -= 1
 
     def _exchange(
         self, channel: paramiko.Channel, argv: Sequence[str], stdin: bytes, deadline: float
@@ -122,7 +139,11 @@ class Ssh:
                 try:
                     if transport is None or not transport.is_active():
                         raise EOFError("the connection was closed")
-                    return transport.open_session(timeout=_left(deadline))
+                    # One whose machine is gone says nothing, and there may be another machine there by now.
+                    within_s = min(_CONNECT_S, _left(deadline)) if attempt == "kept" else _left(deadline)
+                    channel = transport.open_session(timeout=within_s)
+                    self._running += 1
+                    return channel
                 except (paramiko.SSHException, EOFError, OSError) as fault:
                     self._drop()
                     if attempt == "new":

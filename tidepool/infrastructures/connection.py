@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,6 +64,8 @@ def public_half(private_key: str) -> str:
 def transport(connection: Mapping[str, Any], data: Path) -> Transport:
     """Return the transport that runs commands on the machine that ``connection`` names.
 
+    One of SSH is everybody's in this process who asks for that machine: to log in costs it more than most commands do.
+
     Raises:
         ValueError: it is no connection that is known here.
     """
@@ -70,12 +73,10 @@ def transport(connection: Mapping[str, Any], data: Path) -> Transport:
         case {"kind": "local", "stack": str(stack), "machine": str(machine)}:
             return InMachine(data, stack, machine)
         case {"kind": "ssh", "stack": str(stack), "address": str(address), "user": str(user)}:
-            # Its library takes a tenth of a second to import, and most stacks have no use for it.
-            from tidepool.clients.ssh import Ssh
-
             folder = ssh_folder(data, stack)
-            port = int(connection.get("port", 22))
-            return Ssh(address, user=user, key=folder / "key", known_hosts=folder / "known_hosts", port=port)
+            return _by_ssh(
+                address, user, folder / "key", folder / "known_hosts", int(connection.get("port", 22))
+            )
         case {
             "kind": "host",
             "address": str(address),
@@ -83,13 +84,18 @@ def transport(connection: Mapping[str, Any], data: Path) -> Transport:
             "key": str(key),
             "known_hosts": str(known_hosts),
         }:
-            from tidepool.clients.ssh import Ssh
-
-            port = int(connection.get("port", 22))
-            reached = Ssh(address, user=user, key=Path(key), known_hosts=Path(known_hosts), port=port)
+            reached = _by_ssh(address, user, Path(key), Path(known_hosts), int(connection.get("port", 22)))
             return reached if user == "root" else AsRoot(reached)
         case _:
             raise ValueError(f"{dict(connection)!r} is no connection; known kinds are: local, ssh, host")
+
+
+@cache
+def _by_ssh(address: str, user: str, key: Path, known_hosts: Path, port: int) -> Transport:
+    # Its library takes a tenth of a second to import, and most stacks have no use for it.
+    from tidepool.clients.ssh import Ssh
+
+    return Ssh(address, user=user, key=key, known_hosts=known_hosts, port=port)
 
 
 _ONE_S: Final = 15.0

@@ -46,7 +46,7 @@ class ConfigurationKind(Kind[ConfigurationModel]):
 
     resource = Configuration
     # Another controller, or one that is made anew, has no files yet; nothing is taken away from the old one.
-    timeout_s = 60.0
+    timeout_s = 180.0
 
     def mistakes(self, wanted: ConfigurationModel) -> Iterable[Mistake]:
         if not wanted.hosts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
 from typing import Any, Final
 
 from tidepool.cluster.hostlist import HostlistError, expand
@@ -84,9 +83,8 @@ class SshMachineKind(Kind[SshMachineModel]):
         return connection_mistakes({"address": _connection(wanted)}, self._home.data)
 
     def create(self, wanted: SshMachineModel, task: Task) -> Made:
-        with closing(transport(_connection(wanted), self._home.data)) as reached:
-            doing = f"waiting for {wanted.address}"
-            why = task.wait(lambda: why_silent(reached), doing, _AGAIN_S, self._sleep)
+        reached = transport(_connection(wanted), self._home.data)
+        why = task.wait(lambda: why_silent(reached), f"waiting for {wanted.address}", _AGAIN_S, self._sleep)
         if why:
             # The remedy where a person can set the time: that of an infrastructure with an option for it.
             more = ". A machine that is slower gets more time by `boot_timeout_s` of its infrastructure's options"

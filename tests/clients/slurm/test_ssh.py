@@ -56,12 +56,27 @@ def test_input_output_errors_and_the_exit_code_come_through(ssh: Ssh) -> None:
     assert len(completed.stderr) == 3_000_000
 
 
-def test_one_connection_serves_all_and_several_at_once(sshd: Sshd, ssh: Ssh) -> None:
+def test_one_connection_serves_all_and_more_at_once_than_sshd_lets(sshd: Sshd, ssh: Ssh) -> None:
     before = sshd.logins()
-    with ThreadPoolExecutor(4) as threads:
-        answers = list(threads.map(lambda n: ssh.run(["printf", str(n)], timeout_s=10).stdout, range(12)))
-    assert answers == [str(n) for n in range(12)]
+
+    def say(number: int) -> str:
+        return ssh.run(["sh", "-c", f"sleep 0.2; printf {number}"], timeout_s=30).stdout
+
+    with ThreadPoolExecutor(16) as threads:
+        answers = list(threads.map(say, range(16)))
+    assert answers == [str(n) for n in range(16)]
     assert sshd.logins() == before + 1
+
+
+def test_who_closes_it_takes_it_from_nobody_whose_command_runs(ssh: Ssh, tmp_path: Path) -> None:
+    began, goes_on = tmp_path / "began", tmp_path / "goes_on"
+    script = f"touch {began}; until test -e {goes_on}; do sleep 0.02; done; echo whole"
+    with ThreadPoolExecutor(1) as threads:
+        other = threads.submit(ssh.run, ["sh", "-c", script], timeout_s=20)
+        eventually(began.exists, bool)
+        ssh.close()
+        goes_on.touch()
+        assert other.result().stdout == "whole\n"
 
 
 def test_a_broken_connection_is_made_again(sshd: Sshd, ssh: Ssh) -> None:
