@@ -83,6 +83,10 @@ test-slow: setup-tests
 .PHONY: test-all
 test-all: test toolchains test-slow ## those, and the slow ones: whole clusters and their faults, images, boots in software
 
+.PHONY: agreed
+agreed: setup-tests pulumi ## have the engine and the Pulumi CLI play the scenarios that were changed, and keep what both came to
+	@TIDEPOOL_TESTS_AGREED=1 $(PYTEST) -m slow tests/engine/test_beside_the_cli.py $(TEST_ARGS)
+
 .PHONY: docs
 docs: .venv/docs/.made ## write the pages and the reference of the public names into site/; broken links fail
 	@NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --quiet --strict

@@ -1,19 +1,24 @@
 """The embedded engine does what the real CLI does with the same programs, side by side.
 
-The CLI is the one on PATH, or that of `make pulumi`. Each scenario is played on two stacks, by both in turns.
+The CLI is the one on PATH, or that of `make pulumi`. By `make agreed` each scenario is played on two stacks, by both in turns.
+Else the engine plays most of them alone, and both where it does not come to what both agreed on when they last played it
+(docs/adr/0053).
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.engine.scenarios.actors import LEFT_OUT, engine, real_cli
+from tests.engine.scenarios.actors import LEFT_OUT, engine, real_cli, version_of
+from tests.engine.scenarios.agreed import agree, agreed, digest_of
 from tests.engine.scenarios.compare import differences, without
 from tests.engine.scenarios.format import Scenario, Step, Who, load_all
 from tests.engine.scenarios.play import Play
@@ -22,24 +27,32 @@ from tests.engine.shared import Place
 
 SCENARIOS: Final = load_all(Path(__file__).with_name("programs"))
 CLI: Final = real_cli()
-
-#: Scenarios in which both are known to differ, and why.
-DIFFERENT: Final = {
-    "plugin_version": "where a package of the interpreter names a plugin, the CLI takes no version from the state",
-    "target_too_early": "the CLI 3.255 makes such a target all the same; the engine refuses it, as 3.260 does",
-}
+#: By `make agreed`: those are played that were changed.
+RENEWS: Final = bool(os.environ.get("TIDEPOOL_TESTS_AGREED"))
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CLI is None, reason=LEFT_OUT)]
 
 
 def known(scenario: Scenario) -> list[pytest.MarkDecorator]:
-    reason = DIFFERENT.get(scenario.name)
-    return [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+    return [pytest.mark.xfail(reason=scenario.differs, strict=True)] if scenario.differs else []
+
+
+@cache
+def cli_version() -> str:
+    assert CLI is not None
+    return version_of(CLI)
 
 
 @pytest.mark.parametrize("scenario", [pytest.param(s, marks=known(s), id=s.name) for s in SCENARIOS])
 def test_engine_does_as_the_cli(scenario: Scenario, tmp_path: Path) -> None:
-    compare(scenario, tmp_path)
+    if scenario.is_by_both:
+        compare(scenario, tmp_path)
+        return
+    want = agreed(scenario, cli_version())
+    if want is None or (not RENEWS and want != digest_of(by_the_engine(scenario, tmp_path / "alone"))):
+        came_to = compare(scenario, tmp_path)
+        if RENEWS:
+            agree(scenario, cli_version(), came_to)
 
 
 def test_engine_does_as_the_cli_in_a_shared_place(shared: Place, tmp_path: Path) -> None:
@@ -48,17 +61,28 @@ def test_engine_does_as_the_cli_in_a_shared_place(shared: Place, tmp_path: Path)
     compare(replace(scenario, steps=(*scenario.steps[:8], scenario.steps[-1])), tmp_path, shared)
 
 
-def compare(scenario: Scenario, folder: Path, shared: Place | None = None) -> None:
+def by_the_engine(scenario: Scenario, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield what the engine alone comes to in each step, without what it means to do otherwise."""
+    play = Play(scenario, folder, engine(), {})
+    for number, step in enumerate(scenario.steps, 1):
+        yield without(play.step(number, step), step.unlike.get("parts", ()))
+
+
+def compare(scenario: Scenario, folder: Path, shared: Place | None = None) -> str:
+    """Return the digest of what both come to; fails where they differ."""
     report: list[str] = []
+    came_to = []
     for number, (step, want, got) in enumerate(played(scenario, folder, shared), 1):
         apart = step.unlike.get("parts", ())
-        if lines := differences(without(want, apart), without(got, apart)):
+        came_to.append(without(got, apart))
+        if lines := differences(without(want, apart), came_to[-1]):
             report += [f"step {number}: {step.do} (program {step.program or 'as before'})", *lines]
             if want["exit code"] != got["exit code"]:
                 report.append("the steps after it were not played")
                 break
     if report:
         pytest.fail(f"{scenario.name} differs from what the CLI does:\n" + "\n".join(report), pytrace=False)
+    return digest_of(came_to)
 
 
 def played(

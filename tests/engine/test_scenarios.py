@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.engine.scenarios import observe, order
+from tests.engine.scenarios.agreed import REMEDY, agreed
 from tests.engine.scenarios.compare import differences, without
-from tests.engine.scenarios.format import load
+from tests.engine.scenarios.format import load, load_all
 from tests.engine.scenarios.normalise import Normaliser, instant, resource
 from tests.engine.scenarios.order import Span
+from tidepool.toolchain import PULUMI, read_source
 
 A, B, C = (f"urn:pulumi:dev::p::t::{name}" for name in "abc")
 UUIDS = ("11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000")
@@ -163,3 +165,10 @@ def test_an_unknown_key_of_a_step_is_refused(tmp_path: Path) -> None:
     (tmp_path / "scenario.yaml").write_text("about: x\nsteps:\n- {do: up, progam: 2}\n")
     with pytest.raises(ValueError, match="progam"):
         load(tmp_path)
+
+
+def test_both_agreed_on_scenarios_as_they_are() -> None:
+    scenarios = load_all(Path(__file__).with_name("programs"))
+    version = f"v{read_source(PULUMI).version}"
+    changed = [each.name for each in scenarios if not each.is_by_both and agreed(each, version) is None]
+    assert not changed, f"these were changed, or what plays them was: {REMEDY}"

@@ -142,7 +142,8 @@ def test_the_stack_of_the_project_comes_up_breathes_changes_loses_a_machine_and_
     assert "1 deleted" in cluster.refresh(UP_S)
     assert there(aws) == own
     scale_until(cluster, lambda: cluster.job(job).state is JobState.COMPLETED, "the job has run again", UP_S)
-    assert cluster.job(job).restarts == 1
+    restarts = cluster.job(job).restarts
+    assert restarts == 1, cluster.tidepool("logs", "--lines", "400", "ctl")
     assert aws.machines().get(node) != now[node]
 
     cluster.down(UP_S)

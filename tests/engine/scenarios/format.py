@@ -3,6 +3,8 @@
 ```yaml
 about: one sentence on what the scenario shows
 secrets: [hunter2]            # text that may appear nowhere in clear
+by_both: true                 # the CLI plays each time, too: each finds what the other left
+differs: the CLI does ...     # both are known to differ, and why
 steps:
 - {do: up}                    # any command line of `pulumi`
 - {do: up, program: 2}        # the program reads STEP from its environment
@@ -78,6 +80,13 @@ class Scenario:
     about: str
     steps: tuple[Step, ...]
     secrets: tuple[str, ...] = ()
+    by_both: bool = False
+    differs: str = ""
+
+    @property
+    def is_by_both(self) -> bool:
+        """Whether the CLI plays each time, whatever both agreed on before."""
+        return self.by_both or self.is_of_two or bool(self.differs)
 
     @property
     def is_of_two(self) -> bool:
@@ -93,7 +102,7 @@ class Scenario:
 def load(folder: Path) -> Scenario:
     """The scenario in ``folder``. Raises ValueError where it has a key that means nothing."""
     document = yaml.safe_load((folder / "scenario.yaml").read_text())
-    unknown = document.keys() - {"about", "secrets", "steps"}
+    unknown = document.keys() - {"about", "secrets", "by_both", "differs", "steps"}
     if unknown:
         raise ValueError(f"{folder.name}/scenario.yaml: unknown keys {sorted(unknown)}")
     return Scenario(
@@ -102,6 +111,8 @@ def load(folder: Path) -> Scenario:
         about=document["about"],
         steps=tuple(_step(folder.name, n, raw) for n, raw in enumerate(document["steps"], 1)),
         secrets=tuple(document.get("secrets", ())),
+        by_both=document.get("by_both", False),
+        differs=document.get("differs", ""),
     )
 
 

@@ -155,7 +155,7 @@ def test_nothing_is_asked_for_that_nobody_said() -> None:
     assert wrong(xml_of(graph[f"{DOMAIN} cpu-1"]), "domain") == ""
     emulated = domain_of(graph, "cpu-1")
     assert emulated.get("type") == "qemu"
-    assert emulated.findtext("features/tcg/tb-cache") == "96"
+    assert emulated.findtext("features/tcg/tb-cache") == "512"
     assert {each.get("policy") for each in emulated.iterfind("cpu/feature")} == {"disable"}
     assert emulated.find("cpu/topology") is not None
 
