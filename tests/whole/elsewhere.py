@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import yaml
 
+from tests.net_namespace import enter
 from tests.whole.cluster import LONG_S, ROOT, TIDEPOOL, Cluster
+from tidepool.cli.cluster import parse_outputs
 from tidepool.clients.slurm import Completed, Transport
+from tidepool.cluster.names import CONTROLLER_HOST
+from tidepool.infrastructures.connection import transport
 
 #: What a job does for as long as its nodes are to stay, until `Elsewhere.tell`.
 UNTIL_TOLD = "until test -e go-on; do sleep 1; done"
@@ -29,11 +36,32 @@ def example(name: str) -> dict[str, Any]:
 class Elsewhere(Cluster):
     """A stack of another infrastructure."""
 
-    #: A look is a `tidepool` of its own, a second of a processor that others wait for.
-    pause_s: float = 3.0
+    #: Slurm's commands take an emulated machine most of a second.
+    pause_s: float = 2.0
+    _ways: dict[str, _Inside] = field(default_factory=dict, repr=False)
+
+    def run(self, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        if arguments[0] == "down":
+            for way in self._ways.values():
+                way.let_go()
+            self._ways.clear()
+        return super().run(*arguments, **more)
 
     def way(self, machine: str) -> Transport:
-        return _Exec(self, machine)
+        """The way to a machine: of the cluster's own over one connection of SSH, where they have that, else by `tidepool exec`.
+
+        That is a second of a processor at each look, which others wait for.
+        """
+        if machine not in self._ways and (machine == CONTROLLER_HOST or machine.startswith("login-")):
+            connection = self._own().get(machine, {})
+            if connection.get("kind") in {"ssh", "host"}:
+                self._ways[machine] = _Inside(self.through, transport(connection, self.data))
+        return self._ways.get(machine) or _Exec(self, machine)
+
+    def _own(self) -> Mapping[str, Mapping[str, Any]]:
+        done = self._engine("stack output --json", LONG_S)
+        outputs = json.loads(done.stdout) if done.returncode == 0 else {}
+        return parse_outputs(self.stack, outputs).machines if outputs.get("controller") else {}
 
     def tell(self) -> None:
         """Have jobs end that wait for it."""
@@ -41,8 +69,13 @@ class Elsewhere(Cluster):
 
     def refresh(self, timeout_s: float) -> str:
         """What the engine says of a refresh of the state, as a person calls it who has the environment of `tidepool env`."""
-        engine = f"{sys.executable} -P -m tidepool.engine refresh --yes --skip-preview --stack {self.stack}"
-        done = subprocess.run(
+        done = self._engine("refresh --yes --skip-preview", timeout_s)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def _engine(self, verb: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+        engine = f"{sys.executable} -P -m tidepool.engine {verb} --stack {self.stack}"
+        return subprocess.run(
             [*self.through, "sh", "-ec", f'eval "$({TIDEPOOL} -s {self.stack} env)"; {engine}'],
             cwd=self.folder,
             env=self.environment,
@@ -51,8 +84,30 @@ class Elsewhere(Cluster):
             timeout=timeout_s,
             check=False,
         )
-        assert done.returncode == 0, done
-        return done.stdout
+
+
+class _Inside:
+    """Runs commands over ``way``, whose connection is made in the network that the command ``through`` leads to."""
+
+    def __init__(self, through: Sequence[str], way: Transport) -> None:
+        (namespace,) = (word.removeprefix("--net=") for word in through if word.startswith("--net="))
+        self._way = way
+        self._thread = ThreadPoolExecutor(1, initializer=partial(enter, namespace))
+
+    @property
+    def where(self) -> str:
+        return self._way.where
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float) -> Completed:
+        # The time is for the command: an emulated machine takes some for a connection, too.
+        return self._thread.submit(self._way.run, argv, stdin=stdin, timeout_s=timeout_s + LONG_S).result()
+
+    def close(self) -> None:
+        """The connection is kept between commands, until it is let go."""
+
+    def let_go(self) -> None:
+        self._thread.shutdown()
+        self._way.close()
 
 
 @dataclass(frozen=True, slots=True)

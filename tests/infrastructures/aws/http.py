@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +11,8 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape
 
-_CLONE_NEWNET: Final = 0x40000000
+from tests.net_namespace import enter
+
 _ERROR: Final = "<Response><Errors><Error><Code>{}</Code><Message>{}</Message></Error></Errors><RequestID>1</RequestID></Response>"
 _CHUNK: Final = 1 << 20
 
@@ -146,17 +145,12 @@ def served(
     def listen() -> None:
         try:
             if namespace:
-                descriptor = os.open(namespace, os.O_RDONLY)
-                try:
-                    if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET):
-                        raise OSError(ctypes.get_errno(), namespace)
-                finally:
-                    os.close(descriptor)
+                enter(namespace)
             made.append(_Server((address, port), handles))
         except OSError as error:
             made.append(error)
 
-    # A namespace is a thread's, and its sockets stay there.
+    # In a thread of its own, whose namespace it is.
     thread = threading.Thread(target=listen)
     thread.start()
     thread.join()
