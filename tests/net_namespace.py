@@ -10,7 +10,9 @@ _CLONE_NEWNET: Final = 0x40000000
 
 
 def enter(namespace: str) -> None:
-    """Move this thread into the namespace of that path."""
+    """Move this thread into the namespace of that path; "" is the one that it is in."""
+    if not namespace:
+        return
     descriptor = os.open(namespace, os.O_RDONLY)
     try:
         if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET):

@@ -26,12 +26,16 @@ class Taken(MetalMachines):
 
     base: str = ""
     need: Need = field(default_factory=lambda: Need(1, 64))
+    #: The nodes that hosts were booted as, where the resource has a file.
+    boots: dict[str, str] = field(default_factory=dict)
 
     def create(self, request: MachineRequest) -> Machine:
         order = Order(
             request.key, self.need, tuple(self.hosts.entries), lambda host: f"{self.base}{host}.iso"
         )
-        return self.to_machine(self.hosts.take(order, self.waiting(self.delete_s)))
+        held = self.hosts.take(order, self.waiting(self.delete_s))
+        self.boots[held.host] = request.key.node
+        return self.to_machine(held)
 
 
 @dataclass
@@ -71,7 +75,16 @@ def metal_world() -> Iterator[MetalWorld]:
 
     with bmcs(*NAMES) as made:
         hosts = Hosts({name: made.entry(name) for name in NAMES})
-        nodes = dict.fromkeys(NAMES, tuple(f"cpu-{number}" for number in (1, 2, 3)))
+        boots: dict[str, str] = {}
         address = lambda node: IPv4Address(f"10.77.1.{node.rpartition('-')[2]}")  # noqa: E731
-        taken = Taken(hosts, address, nodes, 0.2, patience_s=0.0, sleep=lambda _: None, base=made.url + BOOTS)
+        taken = Taken(
+            hosts,
+            address,
+            lambda host: boots.get(host, ""),
+            0.2,
+            patience_s=0.0,
+            sleep=lambda _: None,
+            base=made.url + BOOTS,
+            boots=boots,
+        )
         yield MetalWorld(made, taken)

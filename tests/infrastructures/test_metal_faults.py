@@ -98,14 +98,20 @@ def test_firmware_without_a_virtual_cd_is_no_host_and_a_shape_larger_than_any_is
 def test_a_host_that_answers_500_costs_no_node(world: MetalWorld) -> None:
     world.bmcs.fails.add("alpha")
     assert world.infrastructure.create(a_request("one")).machine_id.startswith("beta/")
+    # Nobody here ever booted it, so it is none of them.
     seen = world.infrastructure.list("one")
-    assert [(each.key.node, each.state) for each in seen] == [
-        ("cpu-1", "running"),
-        ("cpu-2", "unknown"),
-        ("cpu-3", "unknown"),
-    ]
-    assert "the host alpha: " in seen[1].why
-    assert "answers with 500: internal" in seen[1].why
+    assert [(each.key.node, each.state) for each in seen] == [("cpu-1", "running")]
+
+
+def test_of_a_host_that_nobody_has_seen_yet_the_node_that_it_was_booted_as_is_unknown(
+    world: MetalWorld,
+) -> None:
+    world.infrastructure.create(a_request("one"))
+    world.bmcs.fails.add("alpha")
+    (unknown,) = replace(world.infrastructure).list("one")
+    assert (unknown.key.node, unknown.state) == ("cpu-1", "unknown")
+    assert "the host alpha: " in unknown.why
+    assert "answers with 500: internal" in unknown.why
 
 
 def test_a_host_that_was_seen_free_before_it_fell_silent_hides_nobody(world: MetalWorld) -> None:

@@ -144,8 +144,7 @@ def served(
 
     def listen() -> None:
         try:
-            if namespace:
-                enter(namespace)
+            enter(namespace)
             made.append(_Server((address, port), handles))
         except OSError as error:
             made.append(error)

@@ -14,7 +14,9 @@ import ssl
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +24,7 @@ from typing import Any
 from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.wrappers import Request, Response
 
+from tests.net_namespace import enter
 from tidepool.infrastructures.metal.machine import HostEntry
 from tidepool.infrastructures.metal.redfish import BmcLocation
 
@@ -42,13 +45,17 @@ class Quiet(WSGIRequestHandler):
 
 
 class Driver(FakeDriver):  # type: ignore[misc]
-    """sushy-tools' fake systems, which switch at once."""
+    """sushy-tools' fake systems, which switch at once; ``on_power`` is what is behind them."""
+
+    on_power: Callable[[str, str], object] = staticmethod(lambda _host, _state: None)
 
     def set_power_state(self, identity: str, state: str) -> None:
         system = self._get(identity)
         system["resets"] = [*system.get("resets", ()), state]
         if not system.get("stuck"):
-            self._update(system, power_state="On" if "On" in state or "Restart" in state else "Off")
+            power = "On" if "On" in state or "Restart" in state else "Off"
+            self.on_power(identity, power)
+            self._update(system, power_state=power)
 
     def get_total_memory(self, identity: str) -> int:
         return int(self._get(identity).get("memory_gib", 64))
@@ -91,6 +98,8 @@ class Bmcs:
     tags: dict[str, str]
     url: str = ""
     folder: Path = Path()
+    #: Where they fetch what they boot.
+    namespace: str = ""
     etags: bool = True
     password: str = PASSWORD
     fails: set[str] = field(default_factory=set)
@@ -107,6 +116,14 @@ class Bmcs:
     def change(self, name: str, **changes: Any) -> None:
         self.driver._update(self.driver._get(name), **changes)
 
+    def medium(self, name: str) -> Path:
+        """What a BMC has fetched for its virtual CD."""
+        devices = sushy_tools.app.vmedia._devices.values()
+        (fetched,) = {
+            each["_local_file"] for each in devices if each.get("Inserted") and f"/{name}/" in each["Image"]
+        }
+        return Path(fetched)
+
     def entry(self, name: str, *, url: str = "", ca: str = "", asset_tag: str = "") -> HostEntry:
         credentials = self.folder / "bmc"
         if not credentials.exists():
@@ -116,6 +133,8 @@ class Bmcs:
         return HostEntry(location, self.system(name)["nics"][0]["mac"], asset_tag)
 
     def __call__(self, environ: dict[str, Any], start: Any) -> Any:
+        # Each request has a thread of its own.
+        enter(self.namespace)
         request = Request(environ)
         # Whoever comes next reads it once more.
         environ["wsgi.input"] = io.BytesIO(request.get_data())
@@ -170,8 +189,10 @@ class Bmcs:
 
 
 @contextlib.contextmanager
-def bmcs(*names: str, context: ssl.SSLContext | None = None) -> Iterator[Bmcs]:
-    """So many hosts, all off and nobody's, by HTTP or with ``context`` by HTTPS."""
+def bmcs(
+    *names: str, context: ssl.SSLContext | None = None, namespace: str = "", address: str = "127.0.0.1"
+) -> Iterator[Bmcs]:
+    """So many hosts, all off and nobody's, by HTTP or with ``context`` by HTTPS; at ``address`` of a network namespace."""
     systems = [
         {
             "uuid": name,
@@ -194,9 +215,12 @@ def bmcs(*names: str, context: ssl.SSLContext | None = None) -> Iterator[Bmcs]:
         app._cache = {}
         type(app).systems = property(lambda _: driver)
         app.logger.disabled = True
-        made = Bmcs(driver, dict.fromkeys(names, ""), folder=Path(folder))
-        server = make_server("127.0.0.1", 0, made, threaded=True, request_handler=Quiet, ssl_context=context)
-        made.url = f"{'https' if context else 'http'}://127.0.0.1:{server.server_port}"
+        made = Bmcs(driver, dict.fromkeys(names, ""), folder=Path(folder), namespace=namespace)
+        with ThreadPoolExecutor(1, initializer=partial(enter, namespace)) as there:
+            server = there.submit(
+                make_server, address, 0, made, threaded=True, request_handler=Quiet, ssl_context=context
+            ).result()
+        made.url = f"{'https' if context else 'http'}://{address}:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.infrastructures.metal.specs import HOSTS, spec
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.metal.reading import addresses_of, nodes_of, read_options
+from tidepool.infrastructures.metal.reading import addresses_of, read_options
 
 TWIN = {**HOSTS, "twin": HOSTS["alpha"]}
 
@@ -53,14 +53,9 @@ def test_more_nodes_than_hosts_at_least_are_a_mistake() -> None:
         read_options(spec({"hosts": ["alpha"]}, fleet={"min_nodes": 2}))
 
 
-def test_a_node_has_its_address_and_may_be_on_the_hosts_of_its_fleet() -> None:
+def test_a_node_has_its_address() -> None:
     asked = spec()
     address = addresses_of(asked)
     assert [str(address(node)) for node in ("ctl", "cpu-2", "cpu-999", "gpu-1", "")] == [
         "10.77.0.2", "10.77.10.2", "None", "None", "None"
     ]  # fmt: skip
-    assert nodes_of(asked, read_options(asked)) == {
-        "alpha": ("cpu-1", "cpu-2"),
-        "beta": ("cpu-1", "cpu-2"),
-        "head": ("ctl",),
-    }

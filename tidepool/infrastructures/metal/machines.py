@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -13,26 +13,32 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.machines import NO_ADDRESS
 from tidepool.infrastructures.metal.machine import Held, Hosts
-from tidepool.infrastructures.metal.reading import addresses_of, hosts_of, nodes_of, read_options
+from tidepool.infrastructures.metal.media import Kept
+from tidepool.infrastructures.metal.reading import addresses_of, hosts_of, read_options
 
 
-def machines_of(spec: ClusterSpec, _stack: str, _data: Path) -> Infrastructure:
+def machines_of(spec: ClusterSpec, stack: str, data: Path) -> Infrastructure:
     """The machines on all hosts that the spec names. Whose they are, their AssetTags say."""
-    options = read_options(spec)
-    return MetalMachines(hosts_of(options.place), addresses_of(spec), nodes_of(spec, options))
+    kept = Kept(data, stack)
+
+    def booted(host: str) -> str:
+        medium = kept.read(host)
+        return medium.node if medium else ""
+
+    return MetalMachines(hosts_of(read_options(spec).place), addresses_of(spec), booted)
 
 
 @dataclass(frozen=True, slots=True)
 class MetalMachines:
     """`tidepool.infrastructures.Infrastructure`, of hosts; ``address_of`` gives a node's address.
 
-    ``nodes`` are those that each host may be: of one that does not answer they are unknown, unless it was seen before. It is
-    asked again after ``patience_s``: each question takes its time.
+    ``booted`` gives the node that a host was last booted as, or "": of one that does not answer it is unknown, unless the host was
+    seen since. It is asked again after ``patience_s``: each question takes its time.
     """
 
     hosts: Hosts
     address_of: Callable[[str], IPv4Address | None] = lambda _: None
-    nodes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    booted: Callable[[str], str] = lambda _: ""
     delete_s: float = 120.0
     again_s: float = 2.0
     patience_s: float = 30.0
@@ -71,10 +77,9 @@ class MetalMachines:
         why: dict[str, str] = {}
         for host, error in silent.items():
             last = self._seen.get(host)
-            nodes = self.nodes.get(host, ()) if host not in self._seen else [last.node] if last else []
-            for node in nodes:
-                if node not in seen:
-                    why.setdefault(node, str(error))
+            node = self.booted(host) if host not in self._seen else last.node if last else ""
+            if node and node not in seen:
+                why.setdefault(node, str(error))
         return (
             Machine(MachineKey(stack, node), NO_ADDRESS, "unknown", why=text) for node, text in why.items()
         )

@@ -77,19 +77,6 @@ def addresses_of(spec: ClusterSpec) -> Callable[[str], IPv4Address | None]:
     return address
 
 
-def nodes_of(spec: ClusterSpec, options: Options) -> Mapping[str, tuple[str, ...]]:
-    """Return the nodes that each host may be, by its name."""
-    found: dict[str, list[str]] = {name: [] for name in options.place.hosts}
-    if has_own_machines(spec, NAME):
-        for host in options.place.machines.hosts or found:
-            found[host] += spec.own_hosts
-    for entry in spec.entries(NAME):
-        offering = options.offerings[entry.fleet.name, entry.entry.key]
-        for host in offering.hosts or found:
-            found[host] += (slot.node_name for slot in entry.fleet.slots())
-    return {name: tuple(dict.fromkeys(nodes)) for name, nodes in found.items()}
-
-
 def _site_mistakes(
     spec: ClusterSpec, path: str, place: SiteOptions, offerings: Offerings[Offering]
 ) -> Iterator[Mistake]:

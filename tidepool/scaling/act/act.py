@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from tidepool.clients.slurm import Refused, SlurmError
 from tidepool.cluster.failures import InfrastructureError
@@ -76,6 +78,7 @@ def applied(
     return after
 
 
+_DEAD: Final = f"{OURS} its machine does not run"
 #: What an `up` does.
 StackAction = Launch | Remove | Repair | Convert
 
@@ -89,6 +92,8 @@ class Batch:
     refresh: frozenset[str]
     #: By node, why it is left out.
     overtaken: Mapping[str, str]
+    #: Nodes whose machines do not run, and that have jobs by what Slurm believes.
+    dead: frozenset[str] = frozenset()
 
     @property
     def kept(self) -> frozenset[str]:
@@ -156,6 +161,7 @@ class Hands:
         recheck = self._observer.recheck(looked_at, machines=True) if looked_at else None
         nodes: dict[str, str] = {}
         overtaken: dict[str, str] = {}
+        dead: set[str] = set()
         for intent in intents:
             action = intent.action
             assert isinstance(action, Launch | Remove | Repair)
@@ -163,13 +169,25 @@ class Hands:
                 wrong = ""
                 if recheck is not None and isinstance(action, Remove):
                     wrong = wrong_remove(recheck, name)
+                    if recheck.is_dead(name) and recheck.has_jobs(name):
+                        dead.add(name)
                 elif recheck is not None and isinstance(action, Repair):
                     wrong = wrong_repair(recheck, name, name in desired.get(action.fleet, HostSet()))
                 if wrong:
                     overtaken[name] = wrong
                 else:
                     nodes[name] = action.fleet
-        return Batch(tuple(intents), nodes, repaired & nodes.keys(), overtaken)
+        return Batch(tuple(intents), nodes, repaired & nodes.keys(), overtaken, frozenset(dead))
+
+    def give_back_jobs(self, names: Collection[str]) -> None:
+        """Have Slurm put back into the queue what it believes to run on nodes whose machines do not run.
+
+        Of a machine that is reached over the network an `up` cannot know that, and would refuse to take its node away until Slurm gives
+        it up by itself, minutes later.
+        """
+        # Where Slurm does not answer, or refuses, the `up` will say so.
+        with suppress(SlurmError):
+            _for_each(sorted(names), lambda hosts: self._observer.slurm.down(hosts, _DEAD))
 
     # One by one
 

@@ -145,6 +145,8 @@ class Operations:
             return
         if not self._may_act():
             return
+        if batch.dead:
+            self._hands.give_back_jobs(batch.dead)
         desired = applied(observation.told.fleets, state.desired, batch.nodes)
         locations = state.memory.locations
         self._run(
