@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,8 @@ from tests.infrastructures.conftest import a_request
 from tests.infrastructures.nomad_world import NomadWorld, nomad_world
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures import MachineKey
+from tidepool.infrastructures.nomad.api import Host
+from tidepool.infrastructures.nomad.assignment import find
 
 JOBS = ["one-munge-cpu", "one-slurmd-cpu"]
 
@@ -120,3 +124,8 @@ def test_answers_that_are_none_are_of_a_kind(
     with pytest.raises(kind, match=str(status)):
         world.infrastructure.list("one")
     assert world.infrastructure.list("one") == ()
+
+
+def test_a_host_that_is_given_back_between_the_list_and_the_look_at_it_is_no_machine() -> None:
+    api: Any = SimpleNamespace(hosts=lambda **_filters: (Host("1", "alpha"),))
+    assert find(api, "one") == ()

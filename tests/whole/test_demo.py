@@ -27,20 +27,15 @@ from tidepool.scaling.decision import Launch, Remove
 from tidepool.scaling.ports import Intent, Result
 from tidepool.toolchain import PULUMI
 
-without_cli = pytest.mark.skipif(find_cli(os.environ) is None, reason=LEFT_OUT)
+#: By which engine the demo is run, and with how many waves.
+RUNS = {"pulumi": 1, "embedded": 1}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "runs",
-    [
-        pytest.param({"embedded": 2}, id="embedded"),
-        pytest.param({"pulumi": 1, "embedded": 1}, id="in turns", marks=without_cli),
-    ],
-)
+@pytest.mark.skipif(find_cli(os.environ) is None, reason=LEFT_OUT)
 @pytest.mark.runs("local", versions.slurm(), versions.built(PULUMI))
 def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next_by_another_engine(
-    images: Path, tmp_path: Path, runs: dict[str, int]
+    images: Path, tmp_path: Path
 ) -> None:
     cluster = Cluster.make(tmp_path, images, "demo")
     (cluster.folder / "demo").symlink_to(ROOT / "demo")
@@ -50,7 +45,7 @@ def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next_by_another_e
     described = cluster.file.read_bytes()
     try:
         # The next goes on where the first was: with the same journal, and the cluster as that left it.
-        for engine, waves in runs.items():
+        for engine, waves in RUNS.items():
             done = subprocess.run(
                 [sys.executable, "-m", "demo", "--stack", "demo", "--waves", str(waves)],
                 cwd=cluster.folder,

@@ -53,7 +53,9 @@ def key_of(host: Host) -> MachineKey | None:
 
 def find(api: Api, stack: str, node: str = "") -> tuple[Host, ...]:
     """The hosts that are machines of that stack, or of that name."""
-    return api.hosts(**{STACK: stack}, **({NODE: node} if node else {}))
+    found = api.hosts(**{STACK: stack}, **({NODE: node} if node else {}))
+    # One that was given back between the list and the look at it is none any more.
+    return tuple(host for host in found if key_of(host) is not None)
 
 
 def take(api: Api, desired: NomadMachineModel) -> Host:
