@@ -53,9 +53,9 @@ def libvirt(spec: ClusterSpec) -> None:
 
 
 def metal(spec: ClusterSpec) -> None:
-    options = tidepool.infrastructures.metal.reading.read_options(spec)
-    nodes = tidepool.infrastructures.metal.reading.nodes_of(spec, options)
-    assert nodes == {"alpha": ("cpu-1", "cpu-2"), "beta": ("cpu-1", "cpu-2"), "head": ("ctl",)}
+    found = tidepool.infrastructures.metal.reading.read_options(spec)
+    assert found.place.machines.hosts == ("head",)
+    assert found.offerings["cpu", "metal"].hosts == ("alpha", "beta")
 
 
 def nomad(spec: ClusterSpec) -> None:
