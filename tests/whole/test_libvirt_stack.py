@@ -74,9 +74,9 @@ def here(host: Host, pool: Path) -> dict[str, Any]:
 
 def there(cluster: Elsewhere, host: Host) -> dict[str, str]:
     """The machines that libvirt has, by name, and how each is."""
-    names = output_of(virsh, host.uri, "list", "--all", "--name").split()
-    states = (output_of(virsh, host.uri, "domstate", name).strip() for name in names)
-    return dict(zip([name.removeprefix(f"{cluster.stack}-") for name in names], states, strict=True))
+    _, _, *lines = output_of(virsh, host.uri, "list", "--all").splitlines()
+    rows = (line.split(maxsplit=2) for line in lines if line.strip())
+    return {name.removeprefix(f"{cluster.stack}-"): state.strip() for _, name, state in rows}
 
 
 def submit(cluster: Elsewhere, script: str, **more: Any) -> int:
