@@ -1,7 +1,7 @@
 """The embedded engine does what the real CLI does with the same programs, side by side.
 
-The CLI is the one on PATH, or that of `make pulumi`. By `make agreed` each scenario is played on two stacks, by both in turns.
-Else the engine plays most of them alone, and both where it does not come to what both agreed on when they last played it
+The CLI is the one on PATH, or that of `make pulumi`. By `make agreed` each scenario that was changed is played on
+two stacks, by both in turns. Else the engine plays most of them alone, and both where it does not come to what both agreed on when they last played it
 (docs/adr/0053).
 """
 

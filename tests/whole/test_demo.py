@@ -19,7 +19,6 @@ from demo.times import Spread, times
 from demo.workload import DemoJob, Stamp, waves
 from tests import versions
 from tests.cli.explain import records
-from tests.engine.scenarios.actors import LEFT_OUT
 from tests.whole.cluster import LONG_S, ROOT, Cluster
 from tidepool.clients.slurm import JobState
 from tidepool.engine.choice import find_cli
@@ -27,12 +26,11 @@ from tidepool.scaling.decision import Launch, Remove
 from tidepool.scaling.ports import Intent, Result
 from tidepool.toolchain import PULUMI
 
-#: By which engine the demo is run, and with how many waves.
-RUNS = {"pulumi": 1, "embedded": 1}
+#: By which engine the demo is run, and with how many waves: by both in turns where the CLI is here.
+RUNS = {"pulumi": 1, "embedded": 1} if find_cli(os.environ) else {"embedded": 2}
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_cli(os.environ) is None, reason=LEFT_OUT)
 @pytest.mark.runs("local", versions.slurm(), versions.built(PULUMI))
 def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next_by_another_engine(
     images: Path, tmp_path: Path

@@ -100,6 +100,7 @@ def test_the_stack_of_the_project_comes_up_breathes_loses_a_machine_changes_and_
     assert there(cluster, host) == {}
     cluster.up(timeout_s=BOOT_S)
     assert there(cluster, host) == {"ctl": "running"}
+    assert set(summary(cluster.up("--json"))["changes"]) == {"same"}
     # It has an identity of its own, a root as large as its disk, and nothing that failed.
     looks = "hostname; systemctl --failed --quiet --no-legend; wc -c </etc/machine-id; df --output=size -m / | tail -1"
     name, identity, root_mib = cluster.on("ctl", "sh", "-c", looks).stdout.split()
