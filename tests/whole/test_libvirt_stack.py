@@ -74,7 +74,7 @@ def here(host: Host, pool: Path) -> dict[str, Any]:
 
 def there(cluster: Elsewhere, host: Host) -> dict[str, str]:
     """The machines that libvirt has, by name, and how each is."""
-    _, _, *lines = output_of(virsh, host.uri, "list", "--all").splitlines()
+    lines = output_of(virsh, host.uri, "list", "--all").splitlines()
     rows = (line.split(maxsplit=2) for line in lines if line.strip())
     return {name.removeprefix(f"{cluster.stack}-"): state.strip() for _, name, state in rows}
 
