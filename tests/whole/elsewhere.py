@@ -17,7 +17,7 @@ from tests.net_namespace import enter
 from tests.whole.cluster import LONG_S, ROOT, TIDEPOOL, Cluster
 from tidepool.cli.cluster import parse_outputs
 from tidepool.clients.slurm import Completed, Transport
-from tidepool.cluster.names import CONTROLLER_HOST
+from tidepool.cluster.names import CONTROLLER_HOST, FILE_SERVER_HOST
 from tidepool.infrastructures.connection import transport
 
 #: What a job does for as long as its nodes are to stay, until `Elsewhere.tell`.
@@ -52,7 +52,8 @@ class Elsewhere(Cluster):
 
         That is a second of a processor at each look, which others wait for.
         """
-        if machine not in self._ways and (machine == CONTROLLER_HOST or machine.startswith("login-")):
+        stays = machine in {CONTROLLER_HOST, FILE_SERVER_HOST} or machine.startswith("login-")
+        if stays and machine not in self._ways:
             connection = self._own().get(machine, {})
             if connection.get("kind") in {"ssh", "host"}:
                 self._ways[machine] = _Inside(self.through, transport(connection, self.data))
