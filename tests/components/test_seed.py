@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import threading
 import time
@@ -144,6 +145,10 @@ def test_waiting_ends_when_it_is_there(tmp_path: Path) -> None:
     appear.start()
     subprocess.run(["sh", script, f"path:{flag}"], check=True, timeout=20)
     assert time.monotonic() - started >= 0.3
+    # Of a service that has ended, which nobody would start again while somebody waits for it.
+    gone = {**os.environ, "MAINPID": "0"}
+    over = subprocess.run(["sh", script, f"path:{tmp_path}/never"], env=gone, check=False, timeout=20)
+    assert over.returncode == 1
     unknown = subprocess.run(
         ["sh", script, "dbus:x"], check=False, capture_output=True, text=True, timeout=20
     )
@@ -247,7 +252,39 @@ def test_no_host_keys_are_made_beside_those_that_come_with_the_boot() -> None:
     assert (data["ssh_deletekeys"], data["ssh_genkeytypes"]) == (False, ["ed25519"])
 
 
-def test_services_of_a_role_are_refused() -> None:
-    boot = replace(BOOT, services=(Service("slurmd", ("/usr/sbin/slurmd",), role="slurm"),))
-    with pytest.raises(ValueError, match="the role slurm run on machines of `local` alone"):
-        seed_of(boot)
+def test_what_is_of_a_role_is_of_its_target_and_runs_while_the_machine_has_it() -> None:
+    slurm = [Service(name, ("/usr/sbin/" + name,), role="slurm") for name in ("munged", "slurmd")]
+    kubelet = Service("kubelet", ("/usr/bin/kubelet",), role="kubernetes")
+    boot = replace(
+        BOOT,
+        services=(Service("sshd", ("/usr/sbin/sshd", "-D")), *slurm, kubelet),
+        mounts=(Mount("nas:/apps", "/apps"), Mount("nas:/home", "/home", read_only=False, role="slurm")),
+        folders=(Folder("/home/shared"), Folder("/run/munge")),
+        containers="kubernetes",
+    )
+    seed = seed_of(boot)
+    files = {path: file["content"] for path, file in files_of(seed).items()}
+    units = "/etc/systemd/system"
+
+    def wanted(target: str) -> list[str]:
+        (line,) = [line for line in files[f"{units}/{target}"].splitlines() if line.startswith("Wants=")]
+        return [*map(str, line.removeprefix("Wants=").split())]
+
+    first = ["tidepool-prepare.service", "tidepool-sshd.service"]
+    assert wanted("tidepool.target") == [*first, "tidepool-slurm.target", "tidepool-kubernetes.target"]
+    its = ["tidepool-prepare-slurm.service", "tidepool-munged.service", "tidepool-slurmd.service"]
+    assert wanted("tidepool-slurm.target") == its
+    for name, before in zip(its[1:], its, strict=False):
+        unit = files[f"{units}/{name}"]
+        assert f"After={before}\n" in unit
+        assert "ConditionPathExists=/var/lib/tidepool/roles/slurm\n" in unit
+        assert "Slice=tidepool-slurm.slice\n" in unit
+    # Whoever has lost the role has none of its files.
+    assert 'ExecStop=-/bin/umount --lazy "/home"\n' in files[f"{units}/{its[0]}"]
+    library = "/usr/local/lib/tidepool"
+    prepares = [files[f"{library}/prepare{of}"] for of in ("", "-slurm", "-kubernetes")]
+    assert ["nas:/home" in each for each in prepares] == [False, True, False]
+    assert ["/home/shared" in each for each in prepares] == [False, True, False]
+    assert ["/run/munge" in each for each in prepares] == [True, False, False]
+    # Its own containerd is the role's.
+    assert "containerd.service" in data_of(seed)["bootcmd"][0]

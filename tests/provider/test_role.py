@@ -452,8 +452,8 @@ def test_deleting_what_is_gone_with_all_around_it_succeeds(provider: Provider) -
 @pytest.fixture
 def regardless(tmp_path: Path) -> Provider:
     """One of `tidepool down --force`."""
-    (tmp_path / "dev").mkdir()
-    return Provider(tmp_path, REGARDLESS)
+    (tmp_path / "forced" / "dev").mkdir(parents=True)
+    return Provider(tmp_path / "forced", REGARDLESS)
 
 
 def test_regardless_it_goes_with_its_work_whose_owners_are_told(regardless: Provider) -> None:
@@ -472,6 +472,21 @@ def test_regardless_it_goes_without_those_that_do_not_answer(regardless: Provide
         side.faults["*"] = "it does not answer"
     regardless.delete(NODE, state)
     assert regardless.world.machine.roles() == frozenset()
+
+
+def test_one_that_does_not_answer_leaves_regardless_alone_and_owners_are_told(
+    provider: Provider, regardless: Provider
+) -> None:
+    for each, goes in ((provider, False), (regardless, True)):
+        state = each.made()
+        item = each.world.sides["slurm"].begin("4711")
+        each.world.machine.faults["roles"] = "no route to host"
+        if goes:
+            each.delete(NODE, state)
+        else:
+            with pytest.raises(Refusal, match="no route to host"):
+                each.delete(NODE, state)
+        assert (bool(item.told), each.serves) == (goes, [] if goes else ["slurm"])
 
 
 def test_deleting_ends_a_conversion_that_nobody_drives_and_waits_for_no_other(provider: Provider) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from demo.pods import ADMIN, Pods, manifest
 from tests.clients.kubernetes.applying import Applying
 from tests.processes import children
-from tests.whole.cluster import TIDEPOOL, Cluster, until
+from tests.whole.cluster import Cluster, until
 from tidepool.clients.kubernetes.client import KubernetesApi
 from tidepool.clients.kubernetes.exchange import Exchange
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
@@ -90,12 +90,12 @@ class PoolCluster(Cluster):
         self.convert(*nodes, "--to", role, "--force")
 
     @contextmanager
-    def converting(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+    def converting(self, *words: str, timeout_s: float = 120) -> Iterator[subprocess.Popen[str]]:
         """`tidepool convert` that goes on meanwhile; it has ended afterwards, and `converting_said` what it did."""
         with (
             self._said.open("w") as said,
             subprocess.Popen(
-                [str(TIDEPOOL), "--stack", self.stack, "convert", *words],
+                [*self.command, "convert", *words],
                 cwd=self.folder,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -107,7 +107,7 @@ class PoolCluster(Cluster):
             try:
                 yield child
             finally:
-                child.wait(timeout=120)
+                child.wait(timeout=timeout_s)
 
     def converting_said(self) -> str:
         """All that the last of these wrote."""

@@ -13,6 +13,12 @@ ROLES: Final[tuple[Role, ...]] = ("slurm", "kubernetes")
 AtDeadline = Literal["stop", "force"]
 """The end of a graceful conversion whose work does not end in time: it is given up, or goes on by force."""
 
+
+def marker(role: str) -> str:
+    """Return the path of the file that a machine has for as long as it has the role."""
+    return f"/var/lib/tidepool/roles/{role}"
+
+
 MUNGE_KEY: Final = "/etc/munge/munge.key"
 
 _ETC: Final = "/etc/kubernetes"
@@ -46,7 +52,8 @@ class Layout:
     ``secrets`` are files, and folders with files, that are overwritten before they are removed. ``state`` is removed;
     folders that begin with one of ``emptied`` stay, without what is in them, for they are of the image. ``links`` are
     network devices, by the beginning of their names; ``routes`` is the protocol of its routes, 0 where it has none,
-    and ``routes_file`` what they are made of.
+    and ``routes_file`` what they are made of. ``groups`` are control groups that its services make beside their own, where
+    systemd is the first process.
     """
 
     secrets: tuple[str, ...]
@@ -55,12 +62,14 @@ class Layout:
     links: tuple[str, ...] = ()
     routes: int = 0
     routes_file: str = ""
+    groups: tuple[str, ...] = ()
 
 
 LAYOUTS: Final[Mapping[Role, Layout]] = {
     "slurm": Layout(
         secrets=(MUNGE_KEY,),
         emptied=("/run/munge", "/run/slurm", "/var/spool/slurmd", "/var/lib/munge"),
+        groups=("system.slice/slurmstepd.scope",),
     ),
     "kubernetes": Layout(
         secrets=(BOOTSTRAP, KUBECONFIG, KUBELET_PKI),
@@ -76,5 +85,6 @@ LAYOUTS: Final[Mapping[Role, Layout]] = {
         links=(POD_BRIDGE, "veth"),
         routes=ROUTE_PROTOCOL,
         routes_file=ROUTES,
+        groups=("kubepods",),
     ),
 }

@@ -3,6 +3,9 @@
 `tidepool.conversion.machine` hands its text to an interpreter, and a request in JSON to that one's stdin. The
 answer is JSON as well: ``{"roles": [...]}``, ``{"left": [...]}``, or ``{"error": "..."}``. Each verb may be repeated
 after one that was cut off anywhere: what is put there is written down first, and that is forgotten last.
+
+Its services are those of the machine's first process: Tidepool's own, which tells of them in a table, or systemd, whose target
+of the role wants them.
 """
 
 from __future__ import annotations
@@ -29,9 +32,15 @@ CONTAINERS = "/var/lib/containerd"
 RECORDS = f"{CONTAINERS}/io.containerd.grpc.v1.cri"
 #: By a file of its name there the first process is asked to start a service that ended on purpose.
 REQUESTS = "/run/tidepool/start"
+UNITS = "/etc/systemd/system"
 _LOOK_S = 0.005
+#: Each look at systemd is a program, and it is looked at when it has done, or has not in time.
+_LOOK_AT_SYSTEMD_S = 0.5
 _HANG_UP = 1
 _TERMINATE = 15
+_KILL = 9
+#: One that waits for a disk that does not answer outlives it, and is told of.
+_KILLED_WITHIN_S = 5.0
 
 
 class Refused(Exception):
@@ -43,6 +52,14 @@ class Refused(Exception):
 
 def rows(role: str) -> list[tuple[str, str, int]]:
     """A role's services as the first process tells of them: name, state, pid."""
+    return units(role) if is_systemd() else table(role)
+
+
+def is_systemd() -> bool:
+    return os.path.isdir("/run/systemd/system")
+
+
+def table(role: str) -> list[tuple[str, str, int]]:
     while True:
         try:
             with open(TABLE, encoding="utf-8") as file:
@@ -53,6 +70,34 @@ def rows(role: str) -> list[tuple[str, str, int]]:
             break  # else it is being written; a first process of before wrote no checksum
     fields = [line.rstrip("\n").split("\t") for line in lines]
     return [(name, state, int(pid)) for name, state, pid, _, its in fields if its == role]
+
+
+def units(role: str) -> list[tuple[str, str, int]]:
+    """The same of systemd, in the order in which they start."""
+    try:
+        with open(f"{UNITS}/tidepool-{role}.target", encoding="utf-8") as file:
+            wants = [line for line in file.read().splitlines() if line.startswith("Wants=")]
+    except FileNotFoundError:
+        return []
+    names = [name for line in wants for name in line[len("Wants=") :].split()]
+    told = command("systemctl", "show", "--property=Id,ActiveState,SubState,MainPID", "--", *names)
+    found, its = {}, {}
+    for line in [*told, ""]:
+        if line:
+            key, _, its[key] = line.partition("=")
+        elif its:
+            found[its["Id"]] = (unit_state(its["ActiveState"], its["SubState"]), int(its.get("MainPID", 0)))
+            its = {}
+    return [(name, *found[name]) for name in names]
+
+
+def unit_state(active: str, sub: str) -> str:
+    """Put what systemd says of a unit into the words of the table."""
+    if active == "inactive":
+        return "off"
+    if active == "active":
+        return "done" if sub == "exited" else "up"
+    return active
 
 
 def services(role: str) -> dict[str, str]:
@@ -110,30 +155,46 @@ def left(role: str, layout: Request) -> list[str]:
         found += [f"the route {line}" for line in ip("route", "show", "proto", str(layout["routes"]))]
     if layout["links"]:
         found += containers()
-    found += [path for path in groups(role) if os.path.exists(path)]
-    found += processes(role)
-    places = (*layout["state"], *layout["emptied"])
-    with open("/proc/self/mounts", encoding="utf-8") as mounts:
-        found += [f"the mount {line.split()[1]}" for line in mounts if line.split()[1].startswith(places)]
+    found += [path for path in groups(role, layout) if os.path.exists(path)]
+    found += processes(role, layout)
+    found += [f"the mount {path}" for path in mounts(layout)]
     return list(dict.fromkeys(found))
 
 
-def groups(role: str) -> list[str]:
+def mounts(layout: Request) -> list[str]:
+    """The mounts in its places, the last one first."""
+    places = (*layout["state"], *layout["emptied"])
+    with open("/proc/self/mounts", encoding="utf-8") as file:
+        paths = [line.split()[1] for line in file]
+    return [path for path in reversed(paths) if path.startswith(places)]
+
+
+def groups(role: str, layout: Request) -> list[str]:
+    """The control groups of what the role has started, and of what that has."""
+    if is_systemd():
+        its = [f"tidepool.slice/tidepool-{role}.slice", *layout["groups"]]
+        return [f"{GROUPS}/{group}" for group in its]
     return [f"{GROUPS}/{role}", *(f"{GROUPS}/{name}/{role}" for name in names_in(GROUPS))]
 
 
-def processes(role: str) -> list[str]:
+def processes(role: str, layout: Request) -> list[str]:
+    return [f"the process {pid}" for pid in members(role, layout)]
+
+
+def members(role: str, layout: Request) -> list[int]:
+    """The processes of the role's control groups."""
+    its = [group[len(GROUPS) :] + "/" for group in groups(role, layout)] if is_systemd() else [f"/{role}/"]
     found = []
     for pid in names_in("/proc"):
         if not pid.isdigit():
             continue
         try:
             with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
-                its = file.read()
+                paths = [line.split(":", 2)[2] + "/" for line in file.read().splitlines()]
         except OSError:
             continue  # it ended
-        if any(line.split(":", 2)[2].split("/")[1:2] == [role] for line in its.splitlines()):
-            found.append(f"the process {pid}")
+        if any(path.startswith(tuple(its)) for path in paths):
+            found.append(int(pid))
     return found
 
 
@@ -174,14 +235,19 @@ def take(request: Request) -> None:
     changed = sum(put(file) for file in request["files"]) > 0
     old = {pid for _, _, pid in before if pid and changed}
     write(marker(role), b"", 0o600, 0, 0)
-    for name, state, pid in before:
-        if pid in old or state == "ended":
-            ask_for(name)
-    os.kill(1, _HANG_UP)
+    if is_systemd():
+        if anew := [name for name, _, pid in before if pid in old]:
+            command("systemctl", "restart", "--no-block", "--", *anew)
+        have_done(request, "start", [name for name, _, _ in before])
+    else:
+        for name, state, pid in before:
+            if pid in old or state == "ended":
+                ask_for(name)
+        os.kill(1, _HANG_UP)
+        for pid in old:
+            end(pid)
     if changed and (ways := request["layouts"][role]["routes_file"]):
         ip("-force", "-batch", ways)
-    for pid in old:
-        end(pid)
 
     def is_new() -> bool:
         return all(state in ("up", "done") and pid not in old for _, state, pid in rows(role))
@@ -193,8 +259,16 @@ def lose(request: Request) -> list[str]:
     """Stop the services, and take away all that the role left; gives what is there nevertheless."""
     role, layout = request["role"], request["layouts"][request["role"]]
     remove(marker(role))
-    os.kill(1, _HANG_UP)
-    wait(request, lambda: set(services(role).values()) <= {"off"}, "did not stop")
+    if is_systemd():
+        have_done(request, "stop", [name for name, _, _ in rows(role)])
+    else:
+        os.kill(1, _HANG_UP)
+    wait(request, lambda: set(services(role).values()) <= {"off", "failed"}, "did not stop")
+    if is_systemd():
+        command("systemctl", "reset-failed", "--", *services(role))
+        end_all(role, layout)
+        for mount in mounts(layout):
+            command("umount", "--lazy", "--", mount)
     for path in (*layout["secrets"], *put_there(role)):
         for each in secret_files(path):
             shred(each)
@@ -231,6 +305,11 @@ def ask_for(service: str) -> None:
     write(f"{REQUESTS}/{service}", b"", 0o600, 0, 0)
 
 
+def have_done(request: Request, verb: str, units: list[str]) -> None:
+    """Have systemd do it, and wait for that: to look again and again would take long where the machine is slow."""
+    command("timeout", f"{request['timeout_s']:g}", "systemctl", verb, "--", *units)
+
+
 def wait(request: Request, holds: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + request["timeout_s"]
     while not holds():
@@ -239,7 +318,26 @@ def wait(request: Request, holds: Callable[[], bool], what: str) -> None:
             raise Refused(
                 f"the services of the role {request['role']} {what} in {request['timeout_s']:g} s: {states}"
             )
+        time.sleep(_LOOK_AT_SYSTEMD_S if is_systemd() else _LOOK_S)
+
+
+def end_all(role: str, layout: Request) -> None:
+    """Kill what services of systemd left behind, which a first process of ours does itself, and take its control groups away.
+
+    The slice is systemd's to take away, which else would not hand controllers down to the next one.
+    """
+    deadline = time.monotonic() + _KILLED_WITHIN_S
+    while (left := members(role, layout)) and time.monotonic() < deadline:
+        for pid in left:
+            end(pid, _KILL)
         time.sleep(_LOOK_S)
+    command("systemctl", "stop", "--", f"tidepool-{role}.slice")
+    for group in layout["groups"]:
+        for folder, _, _ in os.walk(f"{GROUPS}/{group}", topdown=False):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                pass  # what is left is told of
 
 
 def put(file: Request) -> bool:
@@ -257,9 +355,9 @@ def put(file: Request) -> bool:
     return True
 
 
-def end(pid: int) -> None:
+def end(pid: int, by: int = _TERMINATE) -> None:
     try:
-        os.kill(pid, _TERMINATE)
+        os.kill(pid, by)
     except ProcessLookupError:
         pass  # by itself
 
@@ -326,10 +424,15 @@ def remove(path: str) -> None:
 
 def ip(*arguments: str) -> list[str]:
     """The lines that `ip` says; its errors say what is gone already."""
+    return command("/sbin/ip", "-o", *arguments)
+
+
+def command(*argv: str) -> list[str]:
+    """The lines that a program says, whatever comes of it."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     nowhere = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     actions = [(os.POSIX_SPAWN_DUP2, writing, 1), (os.POSIX_SPAWN_DUP2, nowhere, 2)]
-    child = os.posix_spawn("/sbin/ip", ["ip", "-o", *arguments], os.environ, file_actions=actions)
+    child = os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions)
     os.close(writing)
     os.close(nowhere)
     with os.fdopen(reading, encoding="utf-8") as said:

@@ -1,7 +1,9 @@
 """A boot as user data of cloud-init: for machines that systemd starts, wherever they are.
 
 Files are written once for each seed, which its digest names; folders, mounts and services are each boot's. Services are
-units of systemd, in the order and with the promises of `boot`: the next one starts when the one before is ready.
+units of systemd, in the order and with the promises of `boot`: the next one starts when the one before is ready. What is of a
+role, services and mounts, is of its target, `tidepool-<role>.target`, and is started and stopped while the machine runs
+(`tidepool.conversion.machine_agent`).
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pulumi import Output
 
-from tidepool.cluster.boot import Service, cloud_config
+from tidepool.cluster.boot import Folder, Service, cloud_config
+from tidepool.cluster.roles import marker
 from tidepool.infrastructures.container import packed
 from tidepool.infrastructures.contract import Boot, File
 
@@ -33,7 +37,9 @@ _OF_THE_IMAGE: Final = (
     "ssh.service",
     "ssh.socket",
 )
-#: Waits until $1 is: path:FILE exists, unix:FILE is a socket, something listens on tcp:PORT.
+_OF_CONTAINERS: Final = ("containerd.service",)
+#: Waits until $1 is: path:FILE exists, unix:FILE is a socket, something listens on tcp:PORT. As long as the service lives that
+#: is to make it so, where there is one: systemd waits for both, and starts none anew meanwhile.
 _WAIT: Final = """\
 #!/bin/sh
 until case $1 in
@@ -41,7 +47,10 @@ until case $1 in
     unix:*) test -S "${1#unix:}" ;;
     tcp:*) ss -Hltn "sport = :${1#tcp:}" | grep -q . ;;
     *) echo "$0: $1 is nothing to wait for" >&2; exit 2 ;;
-esac; do sleep 0.2; done
+esac; do
+    test -z "$MAINPID" || test -d "/proc/$MAINPID" || exit 1
+    sleep 0.2
+done
 """
 #: An address from the hardware address, of which it is the last four bytes (tidepool.cluster.addresses).
 _ADDRESS: Final = """\
@@ -122,23 +131,18 @@ def seed(boot: Boot, surroundings: Surroundings) -> Output[Seed]:
 
 
 def written(boot: Boot, surroundings: Surroundings, contents: Sequence[str], sources: Sequence[str]) -> Seed:
-    """The same of contents and sources that are known.
-
-    Raises:
-        ValueError: a service is one of a role, which machines of systemd do not take.
-    """
-    if roles := sorted({service.role for service in boot.services if service.role}):
-        raise ValueError(f"services of the role {', '.join(roles)} run on machines of `local` alone")
+    """The same of contents and sources that are known."""
     files = [
         *(_file(file, content) for file, content in zip(boot.files, contents, strict=True)),
         _text("/etc/hosts", hosts_file(surroundings.hosts)),
         _text(f"{_LIBRARY}/wait", _WAIT, "0755"),
-        _text(f"{_LIBRARY}/prepare", _prepare(boot, sources, surroundings.mounting), "0755"),
-        _text(f"{_UNITS}/tidepool-prepare.service", _PREPARE_UNIT),
-        *_units(boot.services),
     ]
+    roles = dict.fromkeys(service.role for service in boot.services)
+    for role in {"": None, **roles}:
+        files += _of_role(role, boot, sources, surroundings.mounting, [each for each in roles if each])
+    others = (*_OF_THE_IMAGE, *(_OF_CONTAINERS if boot.containers else ()))
     # Reading all units anew is seconds where machines are emulated; here they are stopped before they are started.
-    bootcmd: list[list[str]] = [["systemctl", "mask", "--now", "--no-reload", *_OF_THE_IMAGE]]
+    bootcmd: list[list[str]] = [["systemctl", "mask", "--now", "--no-reload", *others]]
     if surroundings.prefix is not None:
         files.append(_text(f"{_LIBRARY}/address", _ADDRESS, "0755"))
         # Before files are written: it is there from the second boot on as a file as well.
@@ -176,43 +180,72 @@ def written(boot: Boot, surroundings: Surroundings, contents: Sequence[str], sou
     return Seed(user_data, meta_data, json.dumps(network) + "\n")
 
 
-_PREPARE_UNIT: Final = f"""\
-[Unit]
-Description=Folders and shared file systems of this machine
-Wants=network-online.target
-After=network-online.target
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart={_LIBRARY}/prepare
-TimeoutStartSec=infinity
-# All else waits for it, SSH too: the console is where a person can see what for.
-StandardOutput=journal+console
-"""
-
-
-def _prepare(boot: Boot, sources: Sequence[str], mounting: Mounting) -> str:
-    """Each boot's: /run is empty then, and file servers may be late."""
+def _of_role(
+    role: str, boot: Boot, sources: Sequence[str], mounting: Mounting, roles: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The files by which a machine does what is of ``role``, or, where that is empty, of none, and leads to ``roles``."""
+    prepare = f"prepare-{role}" if role else "prepare"
+    mounts = [
+        (source, mount) for mount, source in zip(boot.mounts, sources, strict=True) if mount.role == role
+    ]
     lines = ["#!/bin/sh", "set -eu", _SAY]
-    for mount, source in zip(boot.mounts, sources, strict=True):
+    for source, mount in mounts:
         lines.append(f"mkdir -p {shlex.quote(mount.target)}")
         lines += mounting(source, mount.target, "ro" if mount.read_only else "rw")
     for folder in boot.folders:
-        path = shlex.quote(folder.path)
-        lines.append(f"mkdir -p {path}")
-        lines.append(f"chown {shlex.quote(folder.owner)}:{shlex.quote(folder.group)} {path}")
-        lines.append(f"chmod {folder.mode} {path}")
-    return "\n".join(lines) + "\n"
+        if _role_of(folder, boot) == role:
+            lines += _folder(folder)
+    services = [service for service in boot.services if service.role == role]
+    names = [f"tidepool-{prepare}.service", *(f"tidepool-{service.name}.service" for service in services)]
+    wanted = [*names, *([] if role else map(target_of, roles))]
+    target = f"[Unit]\nDescription={f'All of the role {role}' if role else 'What this machine is for'}\nWants={' '.join(wanted)}\n"
+    return [
+        _text(f"{_LIBRARY}/{prepare}", "\n".join(lines) + "\n", "0755"),
+        _text(f"{_UNITS}/{names[0]}", _prepare_unit(role, prepare, [mount.target for _, mount in mounts])),
+        _text(
+            f"{_UNITS}/{target_of(role) if role else _TARGET}",
+            target + ("" if role else "[Install]\nWantedBy=multi-user.target\n"),
+        ),
+        *(
+            _text(f"{_UNITS}/{name}", _unit(service, after))
+            for service, name, after in zip(services, names[1:], names, strict=False)
+        ),
+    ]
 
 
-def _units(services: Sequence[Service]) -> list[dict[str, Any]]:
-    names = [f"tidepool-{service.name}.service" for service in services]
-    before = ["tidepool-prepare.service", *names]
-    target = f"[Unit]\nDescription=What this machine is for\nWants={' '.join(before)}\n"
-    units = [_text(f"{_UNITS}/{_TARGET}", target + "[Install]\nWantedBy=multi-user.target\n")]
-    for service, name, after in zip(services, names, before, strict=False):
-        units.append(_text(f"{_UNITS}/{name}", _unit(service, after)))
-    return units
+def target_of(role: str) -> str:
+    """Return the name of the unit that wants all services of a role."""
+    return f"tidepool-{role}.target"
+
+
+def _role_of(folder: Folder, boot: Boot) -> str:
+    """The role of the volume that a folder is in."""
+    path = PurePosixPath(folder.path)
+    return next((mount.role for mount in boot.mounts if path.is_relative_to(mount.target)), "")
+
+
+def _folder(folder: Folder) -> list[str]:
+    path = shlex.quote(folder.path)
+    return [
+        f"mkdir -p {path}",
+        f"chown {shlex.quote(folder.owner)}:{shlex.quote(folder.group)} {path}",
+        f"chmod {folder.mode} {path}",
+    ]
+
+
+def _prepare_unit(role: str, name: str, targets: Sequence[str]) -> str:
+    """Each boot's, or each time's that the machine takes the role: /run is empty then, and file servers may be late."""
+    lines = ["[Unit]", f"Description=Folders and shared file systems of {role or 'this machine'}"]
+    if role:
+        # Who loses the role sees none of its files any more, in whatever process.
+        lines += ["After=tidepool-prepare.service", f"ConditionPathExists={marker(role)}"]
+    else:
+        lines += ["Wants=network-online.target", "After=network-online.target"]
+    lines += ["[Service]", "Type=oneshot", "RemainAfterExit=yes", f"ExecStart={_LIBRARY}/{name}"]
+    if role:
+        lines += [f"ExecStop=-/bin/umount --lazy {_quoted(target)}" for target in reversed(targets)]
+    # All else waits for it, SSH too: the console is where a person can see what for.
+    return "\n".join([*lines, "TimeoutStartSec=infinity", "StandardOutput=journal+console"]) + "\n"
 
 
 def _unit(service: Service, after: str) -> str:
@@ -220,11 +253,14 @@ def _unit(service: Service, after: str) -> str:
         "[Unit]",
         f"Description={service.name}",
         f"After={after}",
+        *([f"ConditionPathExists={marker(service.role)}"] if service.role else []),
         # A service that ends is started again for as long as it takes.
         "StartLimitIntervalSec=0",
         "[Service]",
         f"Type={'oneshot' if service.once else 'exec'}",
         f"User={service.user}",
+        # What a role has begun, all of it, is known by its group.
+        *([f"Slice=tidepool-{service.role}.slice"] if service.role else []),
         "TimeoutStartSec=infinity",
         f"TimeoutStopSec={service.stop_timeout_s:g}",
         "LimitMEMLOCK=infinity",

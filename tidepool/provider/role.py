@@ -29,7 +29,7 @@ from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, load_access
 from tidepool.infrastructures.local.boots import boot_path, load_boot
-from tidepool.provider.machines import connection_mistakes, machine_runs
+from tidepool.provider.machines import connection_mistakes, local_machine, machine_runs
 from tidepool.provider.role_change import Refused, find_amiss, leave, settle
 from tidepool.resources.declarations import Role as Resource
 from tidepool.resources.declarations import RoleModel
@@ -40,6 +40,9 @@ from tidepool.resources.values import Inputs, Plain
 _STATE: Final = "state"
 #: For so long, in seconds, what is ending may take on a machine that leaves its pool.
 _PATIENCE_S: Final = 10.0
+#: Services have so many seconds to start: within the time for joining.
+_START_S: Final = 20.0
+_START_ELSEWHERE_S: Final = 100.0
 
 
 class _CutOff(Exception):
@@ -261,9 +264,9 @@ def around_of(home: Home) -> Around:
 
 
 def _machine(home: Home, wanted: RoleModel, token: _Token) -> RoleProgram:
-    return RoleProgram(
-        transport(wanted.machine, home.data), wanted.node, lambda role: _files(home, wanted, role, token)
-    )
+    way = transport(wanted.machine, home.data)
+    start_s = _START_S if local_machine(wanted.machine) else _START_ELSEWHERE_S
+    return RoleProgram(way, wanted.node, lambda role: _files(home, wanted, role, token), start_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,13 @@ def leave(
         ConversionError: somebody cannot be asked who has to be.
     """
     _end_conversion(node, journal, now())
-    roles = parties.machine.roles() if runs else frozenset()
+    try:
+        roles = parties.machine.roles() if runs else frozenset()
+    except ConversionError as error:
+        if not regardless:
+            raise
+        warn(str(error))
+        roles, runs = frozenset(), False
     sides = []
     for role in ROLES:
         try:

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidepool.cluster.boot import Service
+from tidepool.cluster.roles import marker
 from tidepool.infrastructures.local.kernel.spec import DEFAULT_PATH, DROPPED, MachineSpec, readiness
 
 # Of mount(2).
@@ -51,8 +52,6 @@ _SHARED: Final = 1 << 20
 CONTAINERS_NEED: Final = frozenset({"sys_admin", "mknod", "sys_ptrace"})
 #: What a machine's first process does not go without where it gives roles namespaces of their own, and enters those.
 _ROLES_NEED: Final = frozenset({"sys_admin", "sys_ptrace"})
-#: Where a machine has what makes it have a role.
-ROLES: Final = "/var/lib/tidepool/roles"
 #: Where who runs containers keeps them: on a file system that an overlay can stand on.
 CONTAINERS: Final = "/var/lib/containerd"
 #: Settings of the whole host that a kubelet writes where they are otherwise: it finds them as it wants them.
@@ -162,7 +161,7 @@ def _role_steps(spec: MachineSpec, host: Surroundings) -> Iterator[Step]:
         groups = [f"{_cgroup_folder(name)}/{role}" for name, _, _ in host.cgroups]
         leaf = "services" if any(type == "cgroup2" for _, type, _ in host.cgroups) else ""
         steps = encode(_namespace_steps(spec, host, role))
-        yield "role", role, f"{ROLES}/{role}", dropped, leaf, len(groups), *groups, steps
+        yield "role", role, marker(role), dropped, leaf, len(groups), *groups, steps
 
 
 def _namespace_steps(spec: MachineSpec, host: Surroundings, role: str) -> Iterator[Step]:
