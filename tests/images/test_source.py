@@ -26,7 +26,7 @@ from tidepool.images import (
 from tidepool.images import source as source_module
 
 #: Images for machines of converged pools.
-BOTH = (CONVERGED, NEXT_CONVERGED)
+BOTH = (CONVERGED, NEXT_CONVERGED, "debian-12-vm-converged")
 #: Those of the repository: what a person has beside them, a folder of his own or one left empty, is not tested.
 IMAGES = {
     "debian-12",
