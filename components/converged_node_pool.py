@@ -33,9 +33,11 @@ from tidepool.cluster.roles import (
     Role,
 )
 from tidepool.components.boots import Keys, node_boot
+from tidepool.components.locations import Location
 from tidepool.components.slurm_controller import SlurmController, known_part
 from tidepool.components.ssh_access import NODE_ACCESS, SSHD
-from tidepool.infrastructures.contract import Boot, File, MachineOrder, Mount
+from tidepool.infrastructures.contract import Boot, File, MachineOrder, Mount, Prepared
+from tidepool.infrastructures.local.graph import Local
 
 #: What pods can be made of, once: a pool's machines reach no registry. A mark says that one came to its end.
 _IMPORT: Final = f"""\
@@ -192,18 +194,25 @@ class ConvergedNodePool(pulumi.ComponentResource):
         )
         mine = pulumi.ResourceOptions(parent=self)
         roles = role_set(pool) if roles is None else roles
-        own = controller.locations.own
-        image = own.images[pool.image]
-        boot = own.infrastructure.boot(pool.name, _boot(pool, controller), mine)
+        fleet = spec.pool_fleet(pool)
+        location = controller.locations.by_name[fleet.infrastructures[0].name]
+        infrastructure, image = location.infrastructure.for_fleet(fleet), location.images[pool.image]
+        if isinstance(infrastructure, Prepared):
+            infrastructure.prepare(image, mine)
+        boot = infrastructure.boot(pool.name, _boot(pool, controller, location), mine)
         machine_boots = {
-            node: own.infrastructure.boot(f"{pool.name}-controller", _boot(pool, controller, slurmctld), mine)
+            node: infrastructure.boot(
+                f"{pool.name}-controller", _boot(pool, controller, location, slurmctld), mine
+            )
             for node, slurmctld in controller.pool_controllers.items()
             if node in roles
         }
         routes = () if spec.kubernetes is None else pod_routes(spec.kubernetes.pod_network, spec.pools)
         files = role_files(controller.keys, authority=kubernetes.authority_certificate, routes=routes)
+        # Whatever its machines are: who converts them brings these.
+        kept = Local(controller.locations.stack)
         boots: dict[str, Output[str]] = {
-            role: own.infrastructure.boot(f"{pool.name}-{role}", files[role], mine) for role in ROLES
+            role: kept.boot(f"{pool.name}-{role}", files[role], mine) for role in ROLES
         }
         pods = {route.node: str(route.subnet) for route in routes}
         # Power saving would ask for a machine that serves Kubernetes: in each mode, slots are FUTURE.
@@ -218,14 +227,14 @@ class ConvergedNodePool(pulumi.ComponentResource):
             if only is not None and node not in only:
                 continue
             order = MachineOrder(
-                node, own.network, slot.address, pool.shape, image, machine_boots.get(node, boot)
+                node, location.network, slot.address, pool.shape, image, machine_boots.get(node, boot)
             )
             role = resources.Role(
                 node,
                 node=node,
                 pool=pool.name,
                 role=roles[node],
-                machine=own.infrastructure.machine(order, beside).connection,
+                machine=infrastructure.machine(order, beside).connection,
                 controller=controller.connection,
                 access=kubernetes.access,
                 boots=boots,
@@ -242,17 +251,19 @@ class ConvergedNodePool(pulumi.ComponentResource):
         self.register_outputs({"roles": self.roles})
 
 
-def _boot(pool: ConvergedPool, controller: SlurmController, slurmctld: Boot | None = None) -> Boot:
+def _boot(
+    pool: ConvergedPool, controller: SlurmController, location: Location, slurmctld: Boot | None = None
+) -> Boot:
     return converged_boot(
         controller.keys,
-        home=controller.home,
+        home=controller.home if location.home is None else location.home,
         controllers=controller.hosts,
         pool=pool,
         stack=controller.locations.stack,
         is_named=controller.names_slots,
         confined=controller.spec.confines_jobs,
         slurmctld=slurmctld,
-        scratch=controller.scratch,
+        scratch=controller.scratch if location.scratch is None else location.scratch,
     )
 
 

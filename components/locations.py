@@ -62,7 +62,7 @@ class Locations:
 
     @property
     def own(self) -> Location:
-        """The location of the cluster's own machines, and of those of pools."""
+        """The location of the cluster's own machines."""
         return self.by_name[self.spec.controller.infrastructure.name]
 
     def options(self, opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions | None:

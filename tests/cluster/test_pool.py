@@ -134,6 +134,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         with_pool() | {"controller": {"runs_on": "shared-5"}},
         "controller.runs_on = 'shared-5': the pool shared has no such machine: its machines are shared-[1-4]",
     ),
+    "a controller elsewhere than its files": (
+        with_pool(infrastructure="libvirt") | {"controller": {"runs_on": "shared-1"}},
+        "controller.runs_on = 'shared-1': slurmctld's files are where the controller is, on local",
+    ),
     "a controller that never serves Slurm": (
         with_pool(kubernetes_min=4) | {"controller": {"runs_on": "shared-1"}},
         "controller.runs_on = 'shared-1': no machine of the pool shared ever serves Slurm, by pools[0]: raise slurm_max",

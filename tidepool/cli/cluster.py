@@ -14,8 +14,8 @@ from tidepool.cluster.slots import fleet_and_number
 
 #: What a person may call the machine of slurmctld.
 CONTROLLER: Final = "controller"
-#: Memberships of nodes: their inputs say how the machines are reached.
-_NODE_TYPE: Final = "tidepool:slurm:Node"
+#: The types whose input `machine` is the connection of a machine that has slots.
+_OF_MACHINES: Final = frozenset({"tidepool:slurm:Node", "tidepool:pool:Role"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def recorded_connections(stack: Stack) -> dict[str, Connection]:
     document = stack.exported()
     found: dict[str, Connection] = {}
     for resource in (document.get("deployment") or {}).get("resources") or ():
-        if resource.get("type") == _NODE_TYPE and not resource.get("delete"):
+        if resource.get("type") in _OF_MACHINES and not resource.get("delete"):
             connection = (resource.get("inputs") or {}).get("machine")
             if isinstance(connection, dict) and "kind" in connection:
                 found[str(resource["urn"]).rpartition("::")[2]] = connection

@@ -76,7 +76,7 @@ def observe_remote(stack: Stack, named: Named) -> RemoteMachines:
     unseen = {
         fleet.name
         for spec in specs
-        for fleet in spec.fleets
+        for fleet in spec.all_fleets
         if any(each.name in found.silent for each in fleet.infrastructures)
     }
     return RemoteMachines(found.machines, found.silent, frozenset(unseen))

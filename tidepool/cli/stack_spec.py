@@ -98,18 +98,19 @@ def plans(spec: ClusterSpec) -> Plans:
     """Return what an `up` makes here at least: the cluster's own machines, all of pools, each fleet's first nodes."""
     controller = spec.controller
     memory: list[int] = []
-    kubelets = sum(pool.machines for pool in spec.pools)
+    pools = [pool for pool in spec.pools if spec.pool_fleet(pool).infrastructures[0].name == "local"]
+    kubelets = sum(pool.machines for pool in pools)
     if controller.infrastructure.name == "local":
         memory += [controller.shape.memory_mib] * (1 + controller.backup + controller.login_machines)
         memory += [controller.own_accounting.shape.memory_mib] if controller.own_accounting else []
     for fleet in spec.fleets:
         memory += [fleet.shape.memory_mib] * _first_nodes_here(fleet)
-    for pool in spec.pools:
+    for pool in pools:
         memory += [pool.shape.memory_mib] * pool.machines
     if spec.kubernetes is not None and spec.kubernetes.kubeconfig is None:
         memory.append(spec.kubernetes.shape.memory_mib)
     cidrs = (str(spec.network),) if memory else ()
-    has_nodes = bool(spec.pools) or any(spec.entries("local"))
+    has_nodes = any(spec.entries("local"))
     controllers = spec.confining_controllers if has_nodes else ()
     return Plans(len(memory), sum(memory), cidrs, kubelets, controllers)
 

@@ -18,7 +18,7 @@ InfrastructureName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")]
 """The registry knows which there are (`tidepool.infrastructures.registry`): packages bring others."""
 
 
-class Infrastructure(Part):
+class MachineSource(Part):
     """An infrastructure, which machines come from, and what is particular to them there."""
 
     name: InfrastructureName = Field(
@@ -28,6 +28,11 @@ class Infrastructure(Part):
         default_factory=FrozenDict,
         description="What only this infrastructure knows, such as `instance_type`. It checks them itself.",
     )
+
+
+class Infrastructure(MachineSource):
+    """The same of a fleet, which may have several."""
+
     image: ImageName | None = Field(default=None, description="Another image than the fleet's.")
     price_usd_per_hour: float = Field(
         default=0,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster import addresses
+from tidepool.cluster.fleet import Fleet, Infrastructure, MachineSource
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.names import fleet_name
-from tidepool.cluster.part import Features, ImageName, Labels, Network, Part, SlurmRelease, Whole
+from tidepool.cluster.part import Features, ImageName, Labels, Network, Part, SlurmRelease, Whole, read_name
 from tidepool.cluster.roles import AtDeadline, Role
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot, slots
@@ -30,6 +31,11 @@ class ConvergedPool(Part):
     )
     machines: Whole = Field(ge=1, le=250, description="How many machines it has, all the time.")
     shape: Shape = Field(description="What each machine has.")
+    infrastructure: Annotated[MachineSource, BeforeValidator(read_name)] | None = Field(
+        default=None,
+        description="Where its machines come from: a name, or more details. By default from where the cluster's own machines "
+        "are. Machines of `local` and `libvirt` take roles.",
+    )
     features: Features = Field(default=(), description="Words that jobs can ask for, beside the name.")
     labels: Labels = Field(
         default_factory=FrozenDict,
@@ -122,6 +128,21 @@ class ConvergedPool(Part):
 
     def slots(self) -> tuple[Slot, ...]:
         return tuple(slots(self.name, self.subnet, self.machines))
+
+    def as_fleet(self, by_default: str) -> Fleet:
+        """Return the fleet that it is to the infrastructure of its machines: ``by_default``, where it names none."""
+        source = self.infrastructure or MachineSource(name=by_default)
+        return Fleet(
+            name=self.name,
+            subnet=self.subnet,
+            min_nodes=self.machines,
+            max_nodes=self.machines,
+            shape=self.shape,
+            features=self.features,
+            infrastructures=(Infrastructure(name=source.name, options=source.options),),
+            image=self.image,
+            slurm_version=self.slurm_version,
+        )
 
 
 class Kubernetes(Part):

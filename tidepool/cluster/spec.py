@@ -155,7 +155,7 @@ class SiteOptions:
 
 @dataclass(frozen=True, slots=True)
 class FleetEntry:
-    """An infrastructure of a fleet, and where it stands: ``fleets[0].infrastructures[1]``."""
+    """An infrastructure of a fleet, and where it stands: ``fleets[0].infrastructures[1]``. Or of a pool, as a fleet."""
 
     path: str
     fleet: Fleet
@@ -342,11 +342,21 @@ class ClusterSpec(Part):
         """Return whether slurmd follows jobs by control groups."""
         if self.process_tracking is not None:
             return self.process_tracking == "cgroup"
-        return self._nodes_are_on() <= CONFINING
+        return self.node_infrastructures <= CONFINING
 
-    def _nodes_are_on(self) -> set[str]:
-        of_pools = {self.controller.infrastructure.name} if self.pools else set()
-        return of_pools | {entry.name for fleet in self.fleets for entry in fleet.infrastructures}
+    @property
+    def node_infrastructures(self) -> frozenset[str]:
+        """The infrastructures of its nodes."""
+        return frozenset(entry.name for fleet in self.all_fleets for entry in fleet.infrastructures)
+
+    @property
+    def all_fleets(self) -> tuple[Fleet, ...]:
+        """Its fleets, and as such its pools, as infrastructures have them."""
+        return (*self.fleets, *map(self.pool_fleet, self.pools))
+
+    def pool_fleet(self, pool: ConvergedPool) -> Fleet:
+        """Return the fleet that a pool is to the infrastructure of its machines."""
+        return pool.as_fleet(self.controller.infrastructure.name)
 
     @property
     def confining_controllers(self) -> tuple[str, ...]:
@@ -360,7 +370,7 @@ class ClusterSpec(Part):
     @property
     def infrastructure_names(self) -> tuple[InfrastructureName, ...]:
         """The infrastructures of all its machines, each once: the controller's first."""
-        names = [entry.name for fleet in self.fleets for entry in fleet.infrastructures]
+        names = [entry.name for fleet in self.all_fleets for entry in fleet.infrastructures]
         return tuple(dict.fromkeys([self.controller.infrastructure.name, *names]))
 
     def site_options(self, name: str) -> SiteOptions:
@@ -370,17 +380,21 @@ class ClusterSpec(Part):
         return SiteOptions(f"infrastructures.{name}", self.infrastructures.get(name, FrozenDict()))
 
     def entries(self, name: str) -> Iterator[FleetEntry]:
-        """Yield the entries of fleets that name an infrastructure, in order."""
+        """Yield the entries of fleets and pools that name an infrastructure, in order."""
         for i, fleet in enumerate(self.fleets):
             for j, entry in enumerate(fleet.infrastructures):
                 if entry.name == name:
                     yield FleetEntry(f"fleets[{i}].infrastructures[{j}]", fleet, entry)
+        for i, fleet in enumerate(map(self.pool_fleet, self.pools)):
+            (entry,) = fleet.infrastructures
+            if entry.name == name:
+                yield FleetEntry(f"pools[{i}].infrastructure", fleet, entry)
 
     def images_on(self, name: str) -> tuple[str, ...]:
         """The names of the images that machines of one infrastructure are made from, each once, in order."""
         used = {self.fleet_image(found.fleet, found.entry) for found in self.entries(name)}
         if self.controller.infrastructure.name == name:
-            used |= {self.controller_image, *(pool.image for pool in self.pools)}
+            used |= {self.controller_image}
             used |= {self.file_server_image} if self.file_server else set()
         return tuple(sorted(used))
 

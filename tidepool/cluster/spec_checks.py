@@ -87,7 +87,7 @@ def _infrastructures_unused(spec: Mapping[str, Any]) -> Iterator[Mistake]:
         _infrastructure_name(each)
         for fleet in listed(spec, "fleets")
         for _, each in numbered(fleet.keys.get("infrastructures"))
-    }
+    } | {_infrastructure_name(pool.keys.get("infrastructure")) for pool in listed(spec, "pools")}
     for name in part(spec, "infrastructures"):
         path = f"infrastructures.{name}"
         if name == own:
@@ -95,7 +95,9 @@ def _infrastructures_unused(spec: Mapping[str, Any]) -> Iterator[Mistake]:
                 path, None, "it is the controller's; write its options to controller.infrastructure.options"
             )
         elif name not in named:
-            yield Mistake(path, None, f"no fleet has machines of {name}; leave it out, or name it in a fleet")
+            yield Mistake(
+                path, None, f"no fleet or pool has machines of {name}; leave it out, or name it in one"
+            )
 
 
 def _infrastructure_name(said: object) -> str | None:
@@ -166,6 +168,12 @@ def _controller_on_a_pool(spec: Mapping[str, Any]) -> Iterator[Mistake]:
             on,
             f"no machine of the pool {pool} ever serves Slurm, by {found.path}: raise slurm_max, or lower kubernetes_min",
         )
+    own = _infrastructure_name(controller.get("infrastructure"))
+    place = found.keys.get("infrastructure")
+    if place is not None and _infrastructure_name(place) != own:
+        yield Mistake(
+            path, on, f"slurmctld's files are where the controller is, on {own}, and {found.path}.infrastructure is another one"
+        )  # fmt: skip
     if controller.get("backup") is True:
         yield Mistake("controller.backup", True, f"`ctl` stands by for {on} already; leave one of them out")
     if part(spec, "scaling").get("mode") == "power_save":

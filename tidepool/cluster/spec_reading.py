@@ -78,8 +78,7 @@ def _unreached(spec: ClusterSpec) -> Iterable[Concern]:
 
 def _unconfined(spec: ClusterSpec) -> Iterable[Concern]:
     """Tell where machines of some nodes keep all jobs from being confined."""
-    names = {entry.name for fleet in spec.fleets for entry in fleet.infrastructures}
-    names |= {"local"} if spec.pools else set()
+    names = spec.node_infrastructures
     others = ", ".join(sorted(names - CONFINING))
     if others and spec.process_tracking == "cgroup":
         told = f"whether machines of {others} make control groups is not known, and on one that does not no job starts"
@@ -111,6 +110,8 @@ def _beyond_memory(spec: ClusterSpec, machine_memory_mib: int | None) -> Iterabl
                 f"{machine_memory_mib // fleet.shape.memory_mib} nodes would",
             )
     for i, pool in enumerate(spec.pools):
+        if spec.pool_fleet(pool).infrastructures[0].name != "local":
+            continue
         needed = pool.machines * pool.shape.memory_mib
         sums.append((f"{pool.name} {pool.machines} x {pool.shape.memory_mib} = {needed} MiB", needed))
         if needed > machine_memory_mib:

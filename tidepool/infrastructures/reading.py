@@ -23,12 +23,13 @@ def read_site(
     infrastructure: str,
     site: type[_Site],
     offering: type[_Offering],
-    machines: str,
     mistakes_of: Callable[[ClusterSpec, str, _Site, Offerings[_Offering]], Iterable[Mistake]],
+    *,
+    without_roles: str = "",
 ) -> tuple[_Site, str, Offerings[_Offering]]:
-    """Return the options of an infrastructure whose ``machines`` take no roles, the path at which they stand, and its offerings.
+    """Return the options of an infrastructure, the path at which they stand, and its offerings.
 
-    ``mistakes_of`` gives what is wrong with options that could be read, from these.
+    ``without_roles`` is the name of its machines, where they take no roles. ``mistakes_of`` gives what is wrong with options that could be read, from these.
 
     Raises:
         SpecError: with every mistake in them.
@@ -37,7 +38,7 @@ def read_site(
     said = spec.site_options(infrastructure)
     place = read_part(site, said.path, said.options, mistakes)
     offerings = read_offerings(spec, infrastructure, offering, mistakes)
-    mistakes += pool_mistakes(spec, infrastructure, machines)
+    mistakes += pool_mistakes(spec, infrastructure, without_roles)
     if place is not None:
         mistakes += mistakes_of(spec, said.path, place, offerings)
     if mistakes or place is None:
@@ -50,10 +51,20 @@ def has_own_machines(spec: ClusterSpec, infrastructure: str) -> bool:
     return spec.controller.infrastructure.name == infrastructure
 
 
-def pool_mistakes(spec: ClusterSpec, infrastructure: str, machines: str) -> Iterator[Mistake]:
-    """Yield a mistake for pools of a cluster whose own machines are there, where ``machines`` take no roles."""
-    if spec.pools and has_own_machines(spec, infrastructure):
-        yield Mistake("pools", None, f"{machines} take no roles in this release; leave the pools out")
+def pool_mistakes(spec: ClusterSpec, infrastructure: str, without_roles: str = "") -> Iterator[Mistake]:
+    """Yield what an infrastructure other than this machine does not have for pools; ``without_roles`` as of `read_site`."""
+    for i, pool in enumerate(spec.pools):
+        if without_roles and spec.pool_fleet(pool).infrastructures[0].name == infrastructure:
+            path = f"pools[{i}].infrastructure"
+            yield Mistake(path, None, f"{without_roles} take no roles in this release; name local or libvirt")
+    kubernetes = spec.kubernetes
+    if has_own_machines(spec, infrastructure) and kubernetes is not None and kubernetes.kubeconfig is None:
+        yield Mistake(
+            "kubernetes.kubeconfig",
+            None,
+            "it is missing: a control plane of the cluster's own is made on machines of local alone; name the kubeconfig of a "
+            "Kubernetes that is there",
+        )
 
 
 def volume_mistakes(

@@ -76,7 +76,7 @@ def ssh(spec: ClusterSpec, stack: str, port: int | None = None) -> Ssh:
 
 def _registered(spec: ClusterSpec, stack: str, port: int | None) -> Ssh:
     administrator, machine_key = (resources.SshKey(f"ssh@{whose}") for whose in ("administrator", "machines"))
-    slots = [str(slot.address) for fleet in spec.fleets for slot in fleet.slots()]
+    slots = [str(slot.address) for fleet in spec.all_fleets for slot in fleet.slots()]
     access = resources.SshAccess(
         "ssh@machines",
         stack=stack,

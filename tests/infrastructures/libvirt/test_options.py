@@ -140,7 +140,7 @@ def test_all_mistakes_are_told_at_once() -> None:
         f"{OWN}.volumes.home",
         f"{FLEET}.cells[0].cpus",
         f"{FLEET}.cpu",
-        "pools",
+        "kubernetes.kubeconfig",
     }
 
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from tidepool.cli.cluster import local_connection
+from tidepool.cli.cluster import find_machine
 from tidepool.cli.context import Connection
 from tidepool.cli.pools import Pools, open_conversions
 from tidepool.cli.stack import Stack
@@ -79,9 +79,8 @@ class Emptying:
     def _parties(self, node: str) -> Iterator[Parties]:
         """Open the parties of a conversion until a machine is empty: nothing is put there, and nothing taken away."""
         pool = self._pools.machines[node]
-        machine = RoleProgram(
-            transport(local_connection(self._stack.name, node), self._stack.data), node, lambda _role: ()
-        )
+        way = transport(find_machine(self._stack, node), self._stack.data)
+        machine = RoleProgram(way, node, lambda _role: ())
         with (
             closing(self._stack.open_slurm(self._controller)) as slurm,
             closing(self._stack.open_kubernetes(self._pools.kubernetes or {})) as kubernetes,

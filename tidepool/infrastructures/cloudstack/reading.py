@@ -29,7 +29,9 @@ def read_options(spec: ClusterSpec) -> Options:
     Raises:
         SpecError: with every mistake in them.
     """
-    return Options(*read_site(spec, NAME, SiteOptions, Offering, "machines of CloudStack", _site_mistakes))
+    return Options(
+        *read_site(spec, NAME, SiteOptions, Offering, _site_mistakes, without_roles="machines of CloudStack")
+    )
 
 
 def _site_mistakes(

@@ -54,7 +54,7 @@ def read_options(spec: ClusterSpec) -> Options:
     Raises:
         SpecError: with every mistake in them.
     """
-    place, _, offerings = read_site(spec, _NAME, SiteOptions, Offering, "machines of libvirt", _mistakes)
+    place, _, offerings = read_site(spec, _NAME, SiteOptions, Offering, _mistakes)
     return Options(place, offerings)
 
 

@@ -36,7 +36,9 @@ def read_options(spec: ClusterSpec) -> Options:
     Raises:
         SpecError: with every mistake in them.
     """
-    return Options(*read_site(spec, NAME, SiteOptions, Offering, "hosts of bare metal", _site_mistakes))
+    return Options(
+        *read_site(spec, NAME, SiteOptions, Offering, _site_mistakes, without_roles="hosts of bare metal")
+    )
 
 
 def hosts_of(place: SiteOptions) -> Hosts:

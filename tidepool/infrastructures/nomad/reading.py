@@ -51,7 +51,9 @@ def read_options(spec: ClusterSpec) -> Options:
     Raises:
         SpecError: with every mistake in them.
     """
-    return Options(*read_site(spec, _NAME, SiteOptions, Offering, "machines of Nomad", _site_mistakes))
+    return Options(
+        *read_site(spec, _NAME, SiteOptions, Offering, _site_mistakes, without_roles="machines of Nomad")
+    )
 
 
 def _site_mistakes(

@@ -12,7 +12,7 @@ from tidepool.cluster.part_reading import read_part
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.reading import has_own_machines, volume_mistakes
+from tidepool.infrastructures.reading import has_own_machines, pool_mistakes, volume_mistakes
 from tidepool.infrastructures.ssh.inventory import Inventory, InventoryError, read_inventory
 from tidepool.infrastructures.ssh.options import Host, Offering, SiteOptions
 
@@ -141,8 +141,7 @@ def _chosen(
 
 
 def _unfit(spec: ClusterSpec) -> Iterator[Mistake]:
-    if spec.pools:
-        yield Mistake("pools", None, "existing hosts take no roles in this release; leave the pools out")
+    yield from pool_mistakes(spec, _NAME, "existing hosts")
     seen: set[str] = set()
     for found in spec.entries(_NAME):
         if found.fleet.name in seen:
