@@ -195,7 +195,7 @@ class ConvergedNodePool(pulumi.ComponentResource):
         mine = pulumi.ResourceOptions(parent=self)
         roles = role_set(pool) if roles is None else roles
         fleet = spec.pool_fleet(pool)
-        location = controller.locations.by_name[fleet.infrastructures[0].name]
+        location = controller.locations.by_name[spec.pool_infrastructure(pool)]
         infrastructure, image = location.infrastructure.for_fleet(fleet), location.images[pool.image]
         if isinstance(infrastructure, Prepared):
             infrastructure.prepare(image, mine)

@@ -95,10 +95,10 @@ def _check_images(spec: ClusterSpec, stack: str, project: Path, path: Path) -> N
 
 
 def plans(spec: ClusterSpec) -> Plans:
-    """Return what an `up` makes here at least: the cluster's own machines, all of pools, each fleet's first nodes."""
+    """Return what an `up` makes here at least: the cluster's own machines, those of pools, each fleet's first nodes."""
     controller = spec.controller
     memory: list[int] = []
-    pools = [pool for pool in spec.pools if spec.pool_fleet(pool).infrastructures[0].name == "local"]
+    pools = [pool for pool in spec.pools if spec.pool_infrastructure(pool) == "local"]
     kubelets = sum(pool.machines for pool in pools)
     if controller.infrastructure.name == "local":
         memory += [controller.shape.memory_mib] * (1 + controller.backup + controller.login_machines)

@@ -358,6 +358,10 @@ class ClusterSpec(Part):
         """Return the fleet that a pool is to the infrastructure of its machines."""
         return pool.as_fleet(self.controller.infrastructure.name)
 
+    def pool_infrastructure(self, pool: ConvergedPool) -> InfrastructureName:
+        """Return the name of the infrastructure of a pool's machines."""
+        return (pool.infrastructure or self.controller.infrastructure).name
+
     @property
     def confining_controllers(self) -> tuple[str, ...]:
         """The controllers of control groups by which slurmd confines jobs; none where it does not."""
@@ -394,7 +398,7 @@ class ClusterSpec(Part):
         """The names of the images that machines of one infrastructure are made from, each once, in order."""
         used = {self.fleet_image(found.fleet, found.entry) for found in self.entries(name)}
         if self.controller.infrastructure.name == name:
-            used |= {self.controller_image}
+            used.add(self.controller_image)
             used |= {self.file_server_image} if self.file_server else set()
         return tuple(sorted(used))
 

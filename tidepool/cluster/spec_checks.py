@@ -87,7 +87,9 @@ def _infrastructures_unused(spec: Mapping[str, Any]) -> Iterator[Mistake]:
         _infrastructure_name(each)
         for fleet in listed(spec, "fleets")
         for _, each in numbered(fleet.keys.get("infrastructures"))
-    } | {_infrastructure_name(pool.keys.get("infrastructure")) for pool in listed(spec, "pools")}
+    }
+    places = (pool.keys.get("infrastructure") for pool in listed(spec, "pools"))
+    named |= {_infrastructure_name(place) for place in places if place is not None}
     for name in part(spec, "infrastructures"):
         path = f"infrastructures.{name}"
         if name == own:

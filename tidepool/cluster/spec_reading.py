@@ -110,7 +110,7 @@ def _beyond_memory(spec: ClusterSpec, machine_memory_mib: int | None) -> Iterabl
                 f"{machine_memory_mib // fleet.shape.memory_mib} nodes would",
             )
     for i, pool in enumerate(spec.pools):
-        if spec.pool_fleet(pool).infrastructures[0].name != "local":
+        if spec.pool_infrastructure(pool) != "local":
             continue
         needed = pool.machines * pool.shape.memory_mib
         sums.append((f"{pool.name} {pool.machines} x {pool.shape.memory_mib} = {needed} MiB", needed))

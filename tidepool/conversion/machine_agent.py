@@ -88,6 +88,10 @@ def units(role: str) -> list[tuple[str, str, int]]:
         elif its:
             found[its["Id"]] = (unit_state(its["ActiveState"], its["SubState"]), int(its.get("MainPID", 0)))
             its = {}
+    if silent := [name for name in names if name not in found]:
+        raise Refused(
+            f"systemd does not tell of {', '.join(silent)}; see whether `systemctl status` answers there"
+        )
     return [(name, *found[name]) for name in names]
 
 

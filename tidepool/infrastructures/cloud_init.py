@@ -137,9 +137,10 @@ def written(boot: Boot, surroundings: Surroundings, contents: Sequence[str], sou
         _text("/etc/hosts", hosts_file(surroundings.hosts)),
         _text(f"{_LIBRARY}/wait", _WAIT, "0755"),
     ]
-    roles = dict.fromkeys(service.role for service in boot.services)
-    for role in {"": None, **roles}:
-        files += _of_role(role, boot, sources, surroundings.mounting, [each for each in roles if each])
+    found = (*(each.role for each in boot.services), *(each.role for each in boot.mounts))
+    roles = [role for role in dict.fromkeys(found) if role]
+    for role in ("", *roles):
+        files += _of_role(role, boot, sources, surroundings.mounting, roles)
     others = (*_OF_THE_IMAGE, *(_OF_CONTAINERS if boot.containers else ()))
     # Reading all units anew is seconds where machines are emulated; here they are stopped before they are started.
     bootcmd: list[list[str]] = [["systemctl", "mask", "--now", "--no-reload", *others]]

@@ -54,7 +54,7 @@ def has_own_machines(spec: ClusterSpec, infrastructure: str) -> bool:
 def pool_mistakes(spec: ClusterSpec, infrastructure: str, without_roles: str = "") -> Iterator[Mistake]:
     """Yield what an infrastructure other than this machine does not have for pools; ``without_roles`` as of `read_site`."""
     for i, pool in enumerate(spec.pools):
-        if without_roles and spec.pool_fleet(pool).infrastructures[0].name == infrastructure:
+        if without_roles and spec.pool_infrastructure(pool) == infrastructure:
             path = f"pools[{i}].infrastructure"
             yield Mistake(path, None, f"{without_roles} take no roles in this release; name local or libvirt")
     kubernetes = spec.kubernetes

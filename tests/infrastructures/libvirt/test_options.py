@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from tests.infrastructures.libvirt.specs import TO_LICENCES, TUNED, TWO_HOSTS, VOLUMES, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.cluster.spec_reading import SpecError
+from tidepool.cluster.spec_reading import SpecError, read_spec
 from tidepool.infrastructures.libvirt.options import Cell, Offering, SiteOptions, read_cpus, write_cpus
 from tidepool.infrastructures.libvirt.preflight import demands
 from tidepool.infrastructures.libvirt.reading import read_options
 from tidepool.infrastructures.libvirt.seat import Seat, own_seats, seat, seats
+from tidepool.infrastructures.reading import pool_mistakes
 
 FLEET = "fleets[0].infrastructures[0].options"
 OWN = "controller.infrastructure.options"
@@ -334,3 +335,25 @@ def test_two_offerings_of_one_fleet_are_told_apart_by_their_keys() -> None:
         ("cpu", "libvirt"): "qemu",
         ("cpu", "libvirt/fast"): "kvm",
     }
+
+
+def test_a_pool_is_a_fleet_of_the_infrastructure_that_it_names_and_is_refused_by_those_without_roles() -> (
+    None
+):
+    described = mapping()
+    pool = {"name": "both", "subnet": "10.77.20.0/24", "machines": 2, "shape": {"cpus": 1, "memory": "1GiB"}}
+    described["kubernetes"] = {"kubeconfig": "/etc/kubeconfig"}
+    described["pools"] = [
+        {**pool, "infrastructure": {"name": "libvirt", "options": {"disk": "9GiB"}}},
+        {**pool, "name": "there", "subnet": "10.77.21.0/24", "infrastructure": "nomad"},
+    ]
+    described["infrastructures"] = {"nomad": {}}
+    read = read_spec(described)
+    assert read_options(read).offerings["both", "libvirt"].disk_mib == 9 << 10
+    assert (read.pool_infrastructure(read.pools[0]), "nomad" in read.infrastructure_names) == (
+        "libvirt",
+        True,
+    )
+    (refused,) = pool_mistakes(read, "nomad", "machines of Nomad")
+    assert (refused.path, "take no roles" in refused.message) == ("pools[1].infrastructure", True)
+    assert list(pool_mistakes(read, "libvirt")) == []

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from tidepool.cli.cluster import find_machine
+from tidepool.cli.cluster import find_machines
 from tidepool.cli.context import Connection
 from tidepool.cli.pools import Pools, open_conversions
 from tidepool.cli.stack import Stack
@@ -45,6 +45,8 @@ class Emptying:
         self._stack, self._pools, self._controller = stack, pools, controller
         self._ended: queue.SimpleQueue[tuple[str, bool]] = queue.SimpleQueue()
         self._number = len(nodes)
+        # Once, and before anything begins: of machines elsewhere the stack's state is read.
+        self._machines = dict(zip(nodes, find_machines(stack, nodes), strict=True))
         for node in nodes:
             threading.Thread(target=self._drive, args=(node,), name=f"empties {node}").start()
 
@@ -79,7 +81,7 @@ class Emptying:
     def _parties(self, node: str) -> Iterator[Parties]:
         """Open the parties of a conversion until a machine is empty: nothing is put there, and nothing taken away."""
         pool = self._pools.machines[node]
-        way = transport(find_machine(self._stack, node), self._stack.data)
+        way = transport(self._machines[node], self._stack.data)
         machine = RoleProgram(way, node, lambda _role: ())
         with (
             closing(self._stack.open_slurm(self._controller)) as slurm,
