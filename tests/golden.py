@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.toolchain import kubernetes_tools
 from tidepool.cluster.slurm_releases import release_of
-from tidepool.images import Image, ImageStore, LockError, Machine, MirrorError, build, buildable, read_source
+from tidepool.images import (
+    Image,
+    ImageError,
+    ImageStore,
+    LockError,
+    Machine,
+    MirrorError,
+    build,
+    buildable,
+    read_source,
+    remove,
+)
 
 #: The images of converged pools, of one Debian and of the next. They skip where the toolchain is not built.
 CONVERGED, NEXT_CONVERGED = "debian-12-converged", "debian-13-converged"
+
+#: Of one name, how many are kept.
+_KEPT: Final = 2
 
 _ROOT = Path(__file__).parent.parent
 
@@ -40,7 +56,21 @@ def image_of(recipe: Path) -> Image:
     )
     store = ImageStore(_store())
     # The lock may name versions that the mirror has no more, as it keeps only the newest.
-    return build(buildable(source, store, machine).source, store, machine)
+    wanted = buildable(source, store, machine).source
+    is_new = store.find(wanted.digest) is None
+    image = build(wanted, store, machine)
+    if is_new:
+        _remove_older(image, store)
+    return image
+
+
+def _remove_older(image: Image, store: ImageStore) -> None:
+    """Leave the image that was built before this one by its name, for another work tree, and none of those before it."""
+    built = {each: each.folder.stat().st_ctime for each in store.images() if each.name == image.name}
+    for each in sorted(built, key=lambda each: built[each])[:-_KEPT]:
+        # Machines of another run may stand on it.
+        with contextlib.suppress(ImageError):
+            remove([each], store)
 
 
 def golden_store(*names: str) -> Path:

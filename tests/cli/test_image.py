@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,46 @@ def test_the_folder_may_be_named_and_need_not_be_the_one_that_a_person_is_in(
     assert json.loads(said.stdout)["name"] == "small"
     said = images.runs("list", cwd=tmp_path)
     assert said.exit_code == errors.USAGE
+
+
+def test_images_are_removed_by_name_and_digest(images: Images) -> None:
+    small, big = images.put("small"), images.put("big")
+    kept = images.put("small", "f" * 64)
+    assert images.runs("remove", "small", big.digest[:12]).exit_code == errors.USAGE  # nobody to ask
+    declined = images.runs("remove", "small", "big", person=True, input="n\n")
+    assert f"small {small.digest[:12]}" in declined.stderr
+    assert {image.digest for image in images.store.images()} == {small.digest, big.digest, kept.digest}
+    removed = images.told("remove", "small", big.digest[:12], "--yes")["removed"]
+    assert {(each["name"], each["bytes"] > 0) for each in removed} == {("small", True), ("big", True)}
+    assert [image.digest for image in images.store.images()] == [kept.digest]
+    assert images.runs("remove", "small", "--yes").exit_code == errors.NOT_THERE
+    assert images.runs("remove", "--yes").exit_code == errors.USAGE
+    assert images.runs("remove", "small", "--old", "--yes").exit_code == errors.USAGE
+
+
+def test_what_a_machine_stands_on_stays(images: Images, tmp_path: Path) -> None:
+    current, used, old = images.put("small"), images.put("small", "e" * 64), images.put("small", "f" * 64)
+    for name in ("upper", "work", "over"):
+        (tmp_path / name).mkdir()
+    layers = f"lowerdir={used.root},upperdir={tmp_path}/upper,workdir={tmp_path}/work"
+    mounts = ["mount", "-t", "overlay", "over", "-o", layers, str(tmp_path / "over")]
+    # In mounts of its own, as a machine's are; `up` is told once it is there, and it ends with its input.
+    script = '"$@" && echo up && read -r _'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", *mounts]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as machine:
+        assert machine.stdout is not None
+        assert machine.stdout.readline() == "up\n"
+        refused = images.runs("remove", "eeee", "ffff", "--yes")
+        assert refused.exit_code == errors.FAILED
+        assert f"machines here stand on small {'e' * 12}, by process {machine.pid}" in refused.stderr
+        assert len(images.store.images()) == 3
+        rest = images.runs("remove", "--old", "--yes")
+        assert f"{'e' * 12} stays" in rest.stderr
+        assert {image.digest for image in images.store.images()} == {current.digest, used.digest}
+        machine.communicate("\n", timeout=30)
+    assert old.digest not in {image.digest for image in images.store.images()}
+    assert images.runs("remove", "--old", "--yes").exit_code == errors.OK
+    assert [image.digest for image in images.store.images()] == [current.digest]
 
 
 def test_packages_are_shown_and_cleared_but_for_those_that_something_names(images: Images) -> None:

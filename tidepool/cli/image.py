@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from tidepool import shipped
 from tidepool.cli import errors, show
 from tidepool.cli.context import Context
 from tidepool.cli.errors import LACKS, NOT_THERE, Failure
-from tidepool.cli.options import chosen, folder_option, json_option
+from tidepool.cli.options import chosen, folder_option, json_option, yes_option
 
 if TYPE_CHECKING:
     from tidepool.images import Entry, Image, ImageSource, ImageStore, Lock, Machine, Progress
@@ -95,6 +95,14 @@ class _Images:
                 code=NOT_THERE,
             )
         return entry.image
+
+    def require_answer(self, yes: bool) -> None:
+        if not yes and not self._context.person:
+            raise Failure(
+                "removing images is asked about, and there is no terminal to ask at",
+                remedy="`tidepool image remove --yes`",
+                code=errors.USAGE,
+            )
 
     def require_root(self) -> None:
         if not self._context.root:
@@ -333,6 +341,57 @@ def verify_verb(images: _Images, names: tuple[str, ...], as_json: bool) -> None:
             f"{len(changed)} images are not what was built",
             remedy=f"take down the clusters that stand on them, remove {', '.join(map(str, changed))}, and build again",
         )
+
+
+@image_verb.command("remove")
+@click.argument("names", nargs=-1, shell_complete=_names)
+@click.option(
+    "--old", is_flag=True, help="Those that no recipe of this project leads to, but for those in use."
+)
+@yes_option
+@_image_options
+def remove_verb(images: _Images, names: tuple[str, ...], old: bool, yes: bool, as_json: bool) -> None:
+    """Remove built images with all their forms from the store: those NAMES, or all that are old.
+
+    One that machines here stand on is never removed. Machines elsewhere have a copy of theirs, in their infrastructure. A
+    stack that needs an image again builds it again, where a recipe still leads to it.
+    """
+    from tidepool.images import remove, size, users
+
+    if old == bool(names):
+        raise Failure(
+            "name images, or write --old: one of the two",
+            remedy="`tidepool image list` shows them",
+            code=errors.USAGE,
+        )
+    images.require_root()
+    images.require_answer(yes)
+    if old:
+        ours = {entry.digest for entry in images.catalog().entries if entry.is_current}
+        older = [image for image in images.store.images() if image.digest not in ours]
+        used = users(older)
+        wanted = [image for image in older if image.digest not in used]
+        for image in older:
+            if image.digest in used:
+                show.warn(f"{image.name} {image.digest[:12]} stays: machines here stand on it")
+    else:
+        wanted = list({image.digest: image for image in map(images.built, names)}.values())
+    sizes = {image.digest: size(image) for image in wanted}
+    if not yes and wanted:
+        for image in wanted:
+            show.tell(f"{image.name} {image.digest[:12]}  {sizes[image.digest] >> 20} MiB")
+        if not click.confirm(f"Remove {_counted(wanted)} from {images.store.folder}?", err=True):
+            return
+    remove(wanted, images.store)
+    if as_json:
+        removed = [{"name": i.name, "digest": i.digest, "bytes": sizes[i.digest]} for i in wanted]
+        show.emit({"folder": str(images.store.folder), "removed": removed})
+    else:
+        show.say(f"{_counted(wanted)} removed, {sum(sizes.values()) >> 20} MiB")
+
+
+def _counted(images: Sequence[Image]) -> str:
+    return f"{len(images)} image{'' if len(images) == 1 else 's'}"
 
 
 def _document(entry: Entry) -> dict[str, Any]:
