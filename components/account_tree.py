@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pulumi
 
 from tidepool import resources
-from tidepool.cluster.accounts import Account, default_accounts, parents_first
+from tidepool.cluster.accounts import Account, default_accounts
 from tidepool.components.slurm_controller import SlurmController
 
 
 class AccountTree(pulumi.ComponentResource):
-    """The accounts that the controller's spec has: a `Qos` and an `Account` for each, with its users.
+    """The accounts that the controller's spec has, with their users, in one `Accounts`; and a `Qos` for each quality of service.
 
     They are deleted by themselves where they leave the spec; with the cluster they stay in its database, as what ran does.
 
@@ -47,32 +50,31 @@ class AccountTree(pulumi.ComponentResource):
             for each in spec.qos
         ]
         defaults = default_accounts(spec.accounts)
-        registered: dict[str, resources.Account] = {}
-        for account in parents_first(spec.accounts):
-            above = [registered[account.parent]] if account.parent is not None else []
-            registered[account.name] = resources.Account(
-                account.name,
+        if spec.accounts:
+            resources.Accounts(
+                name,
                 controller=connection,
                 cluster=spec.name,
-                account=account.name,
-                parent=account.parent or "",
-                description=account.description or "",
-                shares=account.shares,
-                qos=list(account.qos),
-                default_qos=account.default_qos or "",
-                limits=dict(account.limits),
-                budget=_budget(account),
-                users={
-                    user.name: resources.account_user(
-                        user.shares, user.limits, defaults[user.name] == account.name
-                    )
-                    for user in account.users
-                },
-                opts=pulumi.ResourceOptions.merge(
-                    mine, pulumi.ResourceOptions(depends_on=[*qualities, *above])
-                ),
+                accounts={each.name: _account(each, defaults) for each in spec.accounts},
+                opts=pulumi.ResourceOptions.merge(mine, pulumi.ResourceOptions(depends_on=qualities)),
             )
         self.register_outputs({})
+
+
+def _account(account: Account, defaults: Mapping[str, str]) -> dict[str, Any]:
+    return resources.account_of_tree(
+        parent=account.parent or "",
+        description=account.description or "",
+        shares=account.shares,
+        qos=account.qos,
+        default_qos=account.default_qos or "",
+        limits=account.limits,
+        budget=_budget(account),
+        users={
+            user.name: resources.account_user(user.shares, user.limits, defaults[user.name] == account.name)
+            for user in account.users
+        },
+    )
 
 
 def _budget(account: Account) -> dict[str, float]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.cluster.specs import spec_mapping
 from tidepool.cluster import slurm_limits
-from tidepool.cluster.accounts import Account, default_accounts, parents_first
+from tidepool.cluster.accounts import Account, default_accounts
 from tidepool.cluster.slurm_limits import ASSOCIATION, QOS, canonical, cleared, read_limits
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
@@ -57,7 +57,6 @@ def test_accounts_are_read_with_their_users_and_limits() -> None:
     optics, physics = spec.accounts
     assert physics.limits == {"GrpTRES": "cpu=512", "MaxWallDurationPerJob": "2160"}
     assert [(user.name, user.shares) for user in optics.users] == [("ada", 1), ("grace", 3)]
-    assert [each.name for each in parents_first(spec.accounts)] == ["physics", "optics"]
 
 
 def test_the_default_account_is_the_first_or_the_one_that_says_so() -> None:

@@ -1,4 +1,4 @@
-"""The accounts of a spec as resources: parents before children, qualities of service before both."""
+"""The accounts of a spec as resources: one for all of them, behind one for each quality of service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidepool.components import AccountTree, SlurmController
 from tidepool.infrastructures.local.graph import Local
 from tidepool.testing import Graph, register
 
-ACCOUNT, QOS = "tidepool:slurm:Account", "tidepool:slurm:Qos"
+ACCOUNTS, QOS = "tidepool:slurm:Accounts", "tidepool:slurm:Qos"
 TREE: dict[str, Any] = {
     "controller": {"accounting": {}},
     "users": [{"name": "ada", "uid": 3001}, {"name": "grace", "uid": 3002}],
@@ -28,8 +28,8 @@ TREE: dict[str, Any] = {
 }
 
 
-def graph() -> Graph:
-    spec = spec_with(**TREE)
+def graph(**changes: Any) -> Graph:
+    spec = spec_with(**{**TREE, **changes})
 
     def program() -> None:
         controller = SlurmController(spec.name, locations=of_one_image(spec, Local("dev")))
@@ -38,23 +38,21 @@ def graph() -> Graph:
     return register(program, answers)
 
 
-def test_each_account_and_quality_of_service_is_a_resource_with_what_the_spec_says() -> None:
+def test_accounts_are_one_resource_with_what_the_spec_says_behind_qualities_of_service() -> None:
     registered = graph()
-    assert set(registered.of_type(ACCOUNT)) == {"physics", "optics"}
-    physics = registered[f"{ACCOUNT} physics"].inputs
-    assert (physics["shares"], physics["qos"]) == (3, ["normal", "urgent"])
-    assert physics["limits"] == {"GrpTRES": "cpu=4,mem=1024M"}
-    assert registered[f"{ACCOUNT} optics"].inputs["parent"] == "physics"
-    assert physics["users"] == {"ada": {"limits": {"MaxJobs": "2"}}, "grace": {}}
-    assert registered[f"{ACCOUNT} optics"].inputs["users"] == {
-        "ada": {"default": True},
-        "grace": {"default": True},
+    tree = registered[f"{ACCOUNTS} physics"]
+    assert tree.inputs["accounts"] == {
+        "physics": {
+            "shares": 3,
+            "qos": ["normal", "urgent"],
+            "limits": {"GrpTRES": "cpu=4,mem=1024M"},
+            "users": {"ada": {"limits": {"MaxJobs": "2"}}, "grace": {}},
+        },
+        "optics": {"parent": "physics", "users": {"ada": {"default": True}, "grace": {"default": True}}},
     }
+    assert f"{QOS} urgent" in tree.depends_on
     assert registered[f"{QOS} urgent"].inputs["preempts"] == ["normal"]
 
 
-def test_parents_and_qualities_of_service_come_first() -> None:
-    registered = graph()
-
-    assert f"{QOS} urgent" in registered[f"{ACCOUNT} physics"].depends_on
-    assert f"{ACCOUNT} physics" in registered[f"{ACCOUNT} optics"].depends_on
+def test_without_accounts_there_is_none() -> None:
+    assert not graph(accounts=[]).of_type(ACCOUNTS)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tidepool.clients.transport import Completed
-from tidepool.provider import accounts
+from tidepool.provider import accounting
 
 
 class Silent:
@@ -19,7 +19,7 @@ class Silent:
 
     def __init__(self, beside: ThreadPoolExecutor) -> None:
         self.beside = beside
-        self.database = accounts._Database(self, "physics", threading.Lock())
+        self.database = accounting.Database(self, "physics", threading.Lock())
         self.asked = 0
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float) -> Completed:
@@ -37,7 +37,7 @@ class Silent:
 def test_a_slurmctld_that_is_away_is_asked_once_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     with ThreadPoolExecutor(1) as beside:
         silent = Silent(beside)
-        monkeypatch.setattr(accounts, "_FRESH_S", 0.0)
+        monkeypatch.setattr(accounting, "_FRESH_S", 0.0)
         assert silent.database.in_use() == {}
         assert silent.database.in_use() == {}
     assert silent.asked == 1

@@ -18,7 +18,7 @@ from tidepool.clients.here import Here
 from tidepool.clients.slurm.accounting import Accounting, Association, Quality
 from tidepool.clients.slurm.usage import AccountRecords, held_accounts
 from tidepool.clients.transport import Completed, Transport
-from tidepool.provider import accounts
+from tidepool.provider import accounting
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def there(running: RealSlurm) -> Accounting:
 def commands(running: RealSlurm, monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Those of the controller."""
     counted = Counted(Here(running.environment))
-    monkeypatch.setattr(accounts, "transport", lambda connection, data: counted)
+    monkeypatch.setattr(accounting, "transport", lambda connection, data: counted)
     return counted
 
 
@@ -72,10 +72,11 @@ def name() -> str:
 
 
 class Slurmdbd:
-    """The three kinds, asked about one database."""
+    """The kinds, asked about one database."""
 
     def __init__(self, data: Path) -> None:
         self.account = Calls(data, "tidepool:slurm:Account")
+        self.tree = Calls(data, "tidepool:slurm:Accounts")
         self.association = Calls(data, "tidepool:slurm:Association")
         self.qos = Calls(data, "tidepool:slurm:Qos")
 
@@ -83,7 +84,7 @@ class Slurmdbd:
 @pytest.fixture
 def slurmdbd(tmp_path: Path, commands: Counted, monkeypatch: pytest.MonkeyPatch) -> Slurmdbd:
     """One at which is looked anew each time."""
-    monkeypatch.setattr(accounts, "_FRESH_S", 0.0)
+    monkeypatch.setattr(accounting, "_FRESH_S", 0.0)
     return Slurmdbd(tmp_path)
 
 
@@ -230,6 +231,96 @@ def test_one_that_is_refused_holds_up_no_other(slurmdbd: Slurmdbd, there: Accoun
         said = list(threads.map(attempt, range(4)))
     assert said[1].startswith(f"slurmdbd does not take {name}.none/ada1: ")
     assert {user for account, user in there.associations() if account == name} == {"", "ada0", "ada2", "ada3"}
+
+
+def users_of(there: Accounting, name: str) -> dict[str, set[str]]:
+    """The users of the accounts whose names begin so."""
+    found: dict[str, set[str]] = {}
+    for account, user in there.associations():
+        if account.startswith(name):
+            found.setdefault(account, set()).update([user] if user else [])
+    return found
+
+
+def test_a_tree_is_made_shown_as_somebody_changed_it_and_mended(
+    slurmdbd: Slurmdbd, commands: Counted, there: Accounting, name: str
+) -> None:
+    # Children stand before their parents.
+    top, below, deep = f"{name}.z", f"{name}.y", f"{name}.x"
+    wanted: dict[str, dict[str, Any]] = {
+        deep: {"parent": below, "users": {"ada": {}}},
+        below: {"parent": top, "limits": {"MaxJobs": "5"}, "budget": {"usdPerMonth": 5}},
+        top: {"shares": 3, "users": {"grace": {"default": True}}},
+    }
+    before = commands.loads
+    id, state = created(slurmdbd.tree, accounts=wanted)
+    assert commands.loads == before + 1
+    assert drift(slurmdbd.tree, id, state) == {}
+    assert {name: each.parent for (name, user), each in there.associations().items() if name in wanted and not user} == {
+        deep: below, below: top, top: "root"
+    }  # fmt: skip
+    theirs = [Association(below, parent=top, limits={"MaxJobs": "9"}), Association(top, "eve")]
+    there.set_associations(theirs, there.associations())
+    AccountRecords(commands, CLUSTER).set_holding_limit([below], "0")
+    there.delete_users([(deep, "ada")], there.associations())
+    there.delete_accounts([deep])
+    changed = drift(slurmdbd.tree, id, state)["accounts"]
+    assert changed == {
+        below: {**wanted[below], "limits": {"MaxJobs": "9"}},
+        top: {**wanted[top], "users": {"eve": {}, "grace": {"default": True}}},
+    }
+    slurmdbd.tree.update(id, {**state, "accounts": changed}, state)
+    assert drift(slurmdbd.tree, id, state) == {}
+    assert users_of(there, name) == {deep: {"ada"}, below: set(), top: {"grace"}}
+    assert there.associations()[below, ""].limits == {"GrpJobs": "0", "MaxJobs": "5"}
+    slurmdbd.tree.delete(id, state)
+    assert users_of(there, name) == {}
+
+
+def test_of_a_tree_accounts_move_come_and_go_with_the_one_that_they_were_in(
+    slurmdbd: Slurmdbd, there: Accounting, name: str
+) -> None:
+    old, new, moved = f"{name}.old", f"{name}.new", f"{name}.moved"
+    wanted: dict[str, Any] = {old: {"users": {"ada": {}}}, moved: {"parent": old}}
+    id, state = created(slurmdbd.tree, accounts=wanted)
+    after = {**state, "accounts": {moved: {"parent": new, "users": {"ada": {}}}, new: {}}}
+    slurmdbd.tree.update(id, state, after)
+    assert users_of(there, name) == {moved: {"ada"}, new: set()}
+    assert there.associations()[moved, ""].parent == new
+    assert drift(slurmdbd.tree, id, after) == {}
+
+
+def test_of_a_tree_one_that_is_refused_holds_up_no_other(
+    slurmdbd: Slurmdbd, there: Accounting, name: str
+) -> None:
+    kept, gone, wrong = f"{name}.kept", f"{name}.gone", f"{name}.wrong"
+    id, state = created(slurmdbd.tree, accounts={kept: {}, gone: {}})
+    there.set_associations([Association(gone, "eve")])
+    wanted = {kept: {"shares": 7}, wrong: {"qos": ["none"]}}
+    with pytest.raises(Exception, match=f"the account {gone} cannot go: below it are eve") as told:
+        slurmdbd.tree.update(id, state, {**state, "accounts": wanted})
+    assert f"slurmdbd does not take the account {wrong}: " in str(told.value)
+    assert there.associations()[kept, ""].shares == 7
+    assert users_of(there, name)[gone] == {"eve"}
+
+
+def test_what_a_tree_has_by_mistake_is_told_by_its_account(slurmdbd: Slurmdbd) -> None:
+    wanted = inputs(accounts={"physics": {"shares": "many"}, "optics": {"colour": "red"}})
+    assert set(slurmdbd.tree.failures(wanted)) == {"accounts.physics.shares", "accounts.optics.colour"}
+
+
+def test_accounts_of_an_older_state_that_go_are_the_trees(
+    slurmdbd: Slurmdbd, there: Accounting, name: str
+) -> None:
+    """Once each account was a resource; the `up` that makes one of them all takes those out of the state."""
+    old, state = created(slurmdbd.account, account=name, users={"ada": {}})
+    tree = inputs(accounts={name: {"users": {"ada": {}}}})
+    slurmdbd.tree.checked(tree)
+    slurmdbd.account.delete(old, state)
+    assert users_of(there, name) == {name: {"ada"}}
+    id, state = created(slurmdbd.tree, accounts=tree["accounts"])
+    slurmdbd.tree.delete(id, state)
+    assert users_of(there, name) == {}
 
 
 def test_an_account_with_users_that_nobody_here_made_stays(

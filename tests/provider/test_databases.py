@@ -15,7 +15,7 @@ from tests.provider.calls import Calls, plainly
 from tidepool.clients.here import Here
 from tidepool.clients.slurm import sharers
 from tidepool.clients.slurm.accounting import Accounting, Quality
-from tidepool.provider import accounts, databases
+from tidepool.provider import accounting, databases
 from tidepool.resources.kind import Refusal
 
 pytestmark = pytest.mark.slow
@@ -38,11 +38,11 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, 
 @pytest.fixture
 def data(clusters: Mapping[str, RealSlurm], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder whose controllers are those of the clusters."""
-    for module in (accounts, databases):
+    for module in (accounting, databases):
         monkeypatch.setattr(
             module, "transport", lambda connection, _: Here(clusters[connection["stack"]].environment)
         )
-    monkeypatch.setattr(accounts, "_FRESH_S", 0.0)
+    monkeypatch.setattr(accounting, "_FRESH_S", 0.0)
     return tmp_path
 
 

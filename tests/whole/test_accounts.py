@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -75,7 +74,7 @@ def test_limits_hold_jobs_drift_is_mended_and_a_change_is_a_change(
         # Somebody's hand: a refresh shows it, the next `up` mends it.
         sacctmgr(cluster, "modify", "account", "where", "name=physics", "set", "GrpTRES=cpu=1", "MaxJobs=7")
         shown = " ".join(cluster.tidepool("preview", "--refresh").split())
-        assert re.search(r"tidepool:slurm:Account physics .*limits", shown), shown
+        assert "physics changes in limits" in shown, shown
         assert changes(cluster) == {"update": 1}
         assert limits_of(cluster, "physics") == "cpu=2||"
 

@@ -154,22 +154,6 @@ class Account(Part):
     )
 
 
-def parents_first(accounts: Iterable[Account]) -> list[Account]:
-    """Return accounts so that each follows its parent, otherwise in their order; there is no cycle among them."""
-    waiting = list(accounts)
-    names = {account.name for account in waiting}
-    found: list[Account] = []
-    done: set[str | None] = {None}
-    while waiting:
-        ready = [each for each in waiting if each.parent in done or each.parent not in names]
-        if not ready:
-            raise ValueError(f"a cycle among {', '.join(each.name for each in waiting)}")
-        found += ready
-        done |= {each.name for each in ready}
-        waiting = [each for each in waiting if each.name not in done]
-    return found
-
-
 def default_accounts(accounts: Sequence[Account]) -> Mapping[str, str]:
     """Return each user's default account: the one that says so, else the first that names them."""
     found: dict[str, str] = {}

@@ -40,9 +40,13 @@ class Permanent(InfrastructureError):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A line beside the mistakes that a check finds: a person should read it, and all goes on."""
+    """A line beside the mistakes that a check finds: a person should read it, and all goes on.
+
+    With ``is_warning`` they may want something else; without, it says more of what they asked for.
+    """
 
     text: str
+    is_warning: bool = True
 
 
 def cause_of(error: BaseException) -> Cause | None:

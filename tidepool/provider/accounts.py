@@ -1,199 +1,41 @@
-"""tidepool:slurm:Qos, Account and Association: what slurmdbd knows of who may use how much."""
+"""tidepool:slurm:Accounts, Account and Association: who may use how much, as slurmdbd knows it."""
 
 from __future__ import annotations
 
-import json
-import threading
-import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from graphlib import TopologicalSorter
 from typing import Any, Final
 
-from tidepool.clients.slurm import Slurm
-from tidepool.clients.slurm.accounting import Accounting, Key, Quality
 from tidepool.clients.slurm.accounting import Association as Entry
-from tidepool.clients.slurm.contract import ControllerDown, DatabaseDown, Refused, SlurmError
-from tidepool.clients.slurm.limits import Limited, exceeded
-from tidepool.clients.slurm.usage import HOLDING_LIMIT
-from tidepool.clients.transport import TimedOut, Transport, Unreachable
+from tidepool.clients.slurm.accounting import Key
+from tidepool.clients.slurm.contract import Refused
+from tidepool.clients.slurm.limits import exceeded
 from tidepool.cluster.accounts import ROOT_ACCOUNT
 from tidepool.cluster.failures import Note
-from tidepool.infrastructures.connection import transport
+from tidepool.provider.accounting import (
+    UNSEEN,
+    Database,
+    Write,
+    database,
+    differences,
+    not_held,
+    remedy,
+    written,
+)
 from tidepool.provider.machines import connection_mistakes
-from tidepool.provider.together import Together
 from tidepool.resources.accounts import (
     Account,
     AccountModel,
+    Accounts,
+    AccountsModel,
     Association,
     AssociationModel,
-    Qos,
-    QosModel,
     account_user,
 )
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
-from tidepool.resources.reading import Mistake
+from tidepool.resources.kind import AS_KNOWN, Kind, Made, Refusal, Task
+from tidepool.resources.reading import Mistake, Reading, read
 from tidepool.resources.values import Plain
-
-_FRESH_S: Final = 5.0
-#: Resources that wait for the same ones are written one after the other, some milliseconds apart; each write takes 0.1 s and more.
-_LULL_S: Final = 0.05
-#: A slurmctld that does not answer is not asked for as long, for scontrol takes 9 s to say so.
-_SILENT_S: Final = 60.0
-#: The limit by which the scaler holds an account whose budget is spent.
-_HOLD: Final = {HOLDING_LIMIT: "0"}
-#: Then nothing can be seen, and what cannot be seen is not gone.
-_UNSEEN: Final = (ControllerDown, DatabaseDown, TimedOut, Unreachable)
-
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    """Associations of one resource that are to be; and of ``account`` users that are not, with ``all_gone`` itself with them."""
-
-    entries: tuple[Entry, ...] = ()
-    account: str = ""
-    gone: tuple[str, ...] = ()
-    all_gone: bool = False
-    #: Where the scaler holds the account, for its budget is spent, it stays held.
-    keeps_hold: bool = False
-
-
-class _Database:
-    """The accounting of one cluster by one connection: reads and writes of many resources at a time.
-
-    ``writing`` is held by whoever writes by that connection.
-    """
-
-    def __init__(self, way: Transport, cluster: str, writing: threading.Lock) -> None:
-        self.accounting, self.writing = Accounting(way, cluster), writing
-        self.write: Together[_Write, None] = Together(self._write, _LULL_S)
-        self._reading = threading.Lock()
-        self._seen: Mapping[Key, Entry] = {}
-        self._until_s = 0.0
-        self._way = way
-        # Its own: what is there is known meanwhile.
-        self._asking = threading.Lock()
-        self._used: Mapping[Key, Limited] = {}
-        self._used_until_s = 0.0
-
-    def read(self) -> Mapping[Key, Entry]:
-        """Return what is there, as of a few seconds ago: a refresh of a thousand sees one moment."""
-        with self._reading:
-            if time.monotonic() >= self._until_s:
-                self._seen = self.accounting.associations()
-                self._until_s = time.monotonic() + _FRESH_S
-            return self._seen
-
-    def in_use(self) -> Mapping[Key, Limited]:
-        """Return what is used of limits, as of a few seconds ago; nothing where Slurm cannot be asked."""
-        with self._asking:
-            if time.monotonic() >= self._used_until_s:
-                fresh_s = _FRESH_S
-                try:
-                    found = Slurm(self._way).limits()
-                except _UNSEEN:
-                    found, fresh_s = (), _SILENT_S
-                self._used = {(each.account, each.user): each for each in found if not each.qos}
-                self._used_until_s = time.monotonic() + fresh_s
-            return self._used
-
-    def _expire(self) -> None:
-        with self._reading:
-            self._until_s = 0.0
-
-    def _write(self, writes: Sequence[_Write]) -> Sequence[Exception | None]:
-        with self.writing:
-            if any(each.all_gone for each in writes):
-                self._expire()  # what came below an account just now would go with it
-            there = self.read()
-            try:
-                self._write_all(writes, there)
-                return [None] * len(writes)
-            except (Refused, Refusal):
-                # Those behind one that cannot be are not written: each by itself, so that they are, and that one is told of.
-                return [self._write_one(each, there) for each in writes]
-            finally:
-                self._expire()
-
-    def _write_one(self, write: _Write, there: Mapping[Key, Entry]) -> Exception | None:
-        try:
-            self._write_all([write], there)
-        except (SlurmError, Refusal) as error:
-            return error
-        return None
-
-    def _write_all(self, writes: Sequence[_Write], there: Mapping[Key, Entry]) -> None:
-        leaving = {each.account for each in writes if each.all_gone}
-        for each in writes:
-            if each.all_gone:
-                _must_be_alone(each, leaving, there)
-        written = {entry.key: entry for each in writes for entry in each.entries}
-        for each in writes:
-            key = (each.account, "")
-            if each.keeps_hold and key in written and _is_held(there.get(key)):
-                written[key] = replace(written[key], limits={**written[key].limits, **_HOLD})
-        # Accounts before their users; a parent was written when whoever is below it is asked for.
-        ordered = sorted(written.values(), key=lambda each: (each.user != "", each.key))
-        self.accounting.set_associations(ordered, there)
-        # Also of accounts that go: one that is somebody's default would stay.
-        self.accounting.delete_users(
-            [(each.account, user) for each in writes for user in each.gone], {**there, **written}
-        )
-        if leaving:
-            self.accounting.delete_accounts(sorted(leaving))
-
-
-def _is_held(there: Entry | None) -> bool:
-    return there is not None and _HOLD.items() <= there.limits.items()
-
-
-def _must_be_alone(write: _Write, leaving: Collection[str], there: Mapping[Key, Entry]) -> None:
-    """Refuse to delete an account while others are below it, which Slurm would take away as well."""
-    below = [
-        each.user or each.account
-        for each in there.values()
-        if (each.parent == write.account and each.account not in leaving)
-        or (each.account == write.account and each.user not in {"", *write.gone})
-    ]
-    if below:
-        more = f" and {len(below) - 10} more" if len(below) > 10 else ""
-        raise Refusal(
-            f"the account {write.account} cannot go: below it are {', '.join(below[:10])}{more}, which Slurm would take away as "
-            "well; move or delete them first"
-        )
-
-
-_lock: Final = threading.Lock()
-_databases: Final[dict[tuple[str, str], _Database]] = {}
-_writing: Final[dict[str, threading.Lock]] = {}
-
-
-def _database(home: Home, connection: Mapping[str, Any], cluster: str = "") -> _Database:
-    way = json.dumps([str(home.data), dict(connection)], sort_keys=True)
-    with _lock:
-        if (way, cluster) not in _databases:
-            writing = _writing.setdefault(way, threading.Lock())
-            _databases[way, cluster] = _Database(transport(connection, home.data), cluster, writing)
-        return _databases[way, cluster]
-
-
-def _written(name: str, database: _Database, write: _Write) -> None:
-    try:
-        database.write(write)
-    except Refused as error:
-        raise Refusal(f"slurmdbd does not take {name}: {error.words}{_remedy(error)}") from error
-
-
-def _remedy(error: Refused) -> str:
-    return "; wait for these jobs, or cancel them with `scancel`" if "job" in error.words.lower() else ""
-
-
-def _differences(known: Entry, there: Entry) -> dict[str, Plain]:
-    changed: dict[str, Plain] = {}
-    if there.shares != known.shares:
-        changed["shares"] = there.shares
-    if dict(there.limits) != dict(known.limits):
-        changed["limits"] = dict(there.limits)
-    return changed
 
 
 class AssociationKind(Kind[AssociationModel]):
@@ -217,24 +59,24 @@ class AssociationKind(Kind[AssociationModel]):
     def look(self, id: str, state: AssociationModel) -> Mapping[str, Plain] | None:
         try:
             there = self._database(state).read().get((state.account, state.user))
-        except _UNSEEN:
+        except UNSEEN:
             return AS_KNOWN
         if there is None:
             return None
-        changed = _differences(_user(state.account, state.user, _settings_of(state)), there)
+        changed = differences(_user(state.account, state.user, _settings_of(state)), there)
         # Slurm has a default for everybody: one that nobody asked for is no difference.
         return changed | ({"default": False} if state.default and not there.is_default else {})
 
     def delete(self, id: str, state: AssociationModel, task: Task) -> None:
-        write = _Write(account=state.account, gone=(state.user,))
-        _written(_name(state), self._database(state), write)
+        write = Write(account=state.account, gone=(state.user,))
+        written(_name(state), self._database(state), write)
 
     def _write(self, wanted: AssociationModel) -> None:
         entry = _user(wanted.account, wanted.user, _settings_of(wanted))
-        _written(_name(wanted), self._database(wanted), _Write((entry,)))
+        written(_name(wanted), self._database(wanted), Write((entry,)))
 
-    def _database(self, wanted: AssociationModel) -> _Database:
-        return _database(self._home, wanted.controller, wanted.cluster)
+    def _database(self, wanted: AssociationModel) -> Database:
+        return database(self._home, wanted.controller, wanted.cluster)
 
 
 def _name(wanted: AssociationModel) -> str:
@@ -264,82 +106,198 @@ class AccountKind(Kind[AccountModel]):
         yield from connection_mistakes({"controller": wanted.controller}, self._home.data)
 
     def create(self, wanted: AccountModel, task: Task) -> Made:
-        self._write(wanted, is_described=True, keeps_hold=bool(wanted.budget))
+        written(f"the account {wanted.account}", self._database(wanted), _write(wanted, None))
         return Made(f"{wanted.cluster}/{wanted.account}")
 
     def refuse_update(self, old: AccountModel, wanted: AccountModel) -> Iterator[Note]:
+        yield from _notes(self._database(wanted), [(old, wanted)])
+
+    def update(self, id: str, old: AccountModel, wanted: AccountModel, task: Task) -> Mapping[str, Plain]:
+        written(f"the account {wanted.account}", self._database(wanted), _write(wanted, old))
+        return {}
+
+    def look(self, id: str, state: AccountModel) -> Mapping[str, Plain] | None:
+        try:
+            return _changes(state, self._database(state).read())
+        except UNSEEN:
+            return AS_KNOWN
+
+    def delete(self, id: str, state: AccountModel, task: Task) -> None:
+        database = self._database(state)
+        if state.account in database.in_tree:
+            return
+        try:
+            database.write(_removal(state))
+        except Refused as error:
+            raise Refusal(_stays(state.account, error)) from error
+
+    def _database(self, wanted: AccountModel) -> Database:
+        return database(self._home, wanted.controller, wanted.cluster)
+
+
+class AccountsKind(Kind[AccountsModel]):
+    """All accounts of a cluster with their users."""
+
+    resource = Accounts
+    #: One at a time, where slurmdbd refuses one of them.
+    timeout_s = 600.0
+
+    def mistakes(self, wanted: AccountsModel) -> Iterable[Mistake]:
+        mistakes = [
+            *connection_mistakes({"controller": wanted.controller}, self._home.data),
+            *(
+                Mistake(f"accounts.{name}.{each.property}", each.reason)
+                for name, reading in _readings(wanted).items()
+                for each in reading.mistakes
+            ),
+        ]
+        if not mistakes:
+            # Also of a tree that an `up` before this one wrote, and was cut off: its older resources go in this one.
+            self._database(wanted).in_tree = frozenset(wanted.accounts)
+        return mistakes
+
+    def create(self, wanted: AccountsModel, task: Task) -> Made:
+        self._write(wanted, {})
+        return Made(wanted.cluster)
+
+    def refuse_update(self, old: AccountsModel, wanted: AccountsModel) -> Iterator[Note]:
+        before, after = _accounts(old), _accounts(wanted)
+        if changes := [*_changed(before, after)]:
+            more = f", and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
+            yield Note(f"{'; '.join(changes[:_SHOWN])}{more}", is_warning=False)
+        pairs = [(before[name], each) for name, each in after.items() if name in before]
+        yield from _notes(self._database(wanted), pairs)
+
+    def update(self, id: str, old: AccountsModel, wanted: AccountsModel, task: Task) -> Mapping[str, Plain]:
+        self._write(wanted, _accounts(old))
+        return {}
+
+    def look(self, id: str, state: AccountsModel) -> Mapping[str, Plain] | None:
+        try:
+            there = self._database(state).read()
+        except UNSEEN:
+            return AS_KNOWN
+        found = {}
+        for name, each in _accounts(state).items():
+            if (changes := _changes(each, there)) is not None:
+                found[name] = {**state.accounts[name], **changes}
+        return {} if found == state.accounts else {"accounts": found}
+
+    def delete(self, id: str, state: AccountsModel, task: Task) -> None:
+        self._database(state).in_tree = frozenset()
+        self._apply(state, [_removal(each) for each in reversed([*_accounts(state).values()])])
+
+    def _write(self, wanted: AccountsModel, before: Mapping[str, AccountModel]) -> None:
+        accounts = _accounts(wanted)
+        self._database(wanted).in_tree = frozenset(accounts)
+        writes = [
+            _write(each, before.get(name)) for name, each in accounts.items() if each != before.get(name)
+        ]
+        gone = [_removal(each) for name, each in reversed([*before.items()]) if name not in accounts]
+        self._apply(wanted, [*writes, *gone])
+
+    def _apply(self, wanted: AccountsModel, writes: list[Write]) -> None:
+        errors = zip(writes, self._database(wanted).write_all(writes), strict=True) if writes else ()
+        if failed := [(write, error) for write, error in errors if error is not None]:
+            words = [_told(write, error) for write, error in failed]
+            more = f"\nand {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+            raise Refusal("\n".join(words[:_SHOWN]) + more) from failed[0][1]
+
+    def _database(self, wanted: AccountsModel) -> Database:
+        return database(self._home, wanted.controller, wanted.cluster)
+
+
+#: Of so many accounts at a time it is told that they change, or are refused.
+_SHOWN: Final = 8
+
+
+def _readings(tree: AccountsModel) -> dict[str, Reading[AccountModel]]:
+    """The accounts of a tree, each after the one that it is a part of."""
+    parents = {name: [each.get("parent", "")] for name, each in sorted(tree.accounts.items())}
+    shared = {"controller": tree.controller, "cluster": tree.cluster}
+    return {
+        name: read(AccountModel, {**shared, "account": name, **tree.accounts[name]}, strict=True)
+        for name in TopologicalSorter(parents).static_order()
+        if name in tree.accounts
+    }
+
+
+def _accounts(tree: AccountsModel) -> dict[str, AccountModel]:
+    return {name: reading.value for name, reading in _readings(tree).items()}
+
+
+def _write(wanted: AccountModel, before: AccountModel | None) -> Write:
+    """What has to be written of an account that was ``before``, or was none."""
+    gone = tuple(sorted({*((before and before.users) or {})} - {*(wanted.users or {})}))
+    users = [_user(wanted.account, user, settings) for user, settings in sorted((wanted.users or {}).items())]
+    is_described = before is None or wanted.description != before.description
+    # With another budget its jobs may begin, until the scaler has seen that it is spent as well.
+    keeps_hold = bool(wanted.budget) and (before is None or wanted.budget == before.budget)
+    account = replace(_account(wanted), is_described=is_described)
+    return Write((account, *users), wanted.account, gone, keeps_hold=keeps_hold)
+
+
+def _removal(account: AccountModel) -> Write:
+    return Write(account=account.account, gone=tuple(account.users or ()), all_gone=True)
+
+
+def _told(write: Write, error: Exception) -> str:
+    """A line for a person of why an account is not written."""
+    if not isinstance(error, Refused):
+        return str(error)
+    if write.all_gone:
+        return _stays(write.account, error)
+    return f"slurmdbd does not take the account {write.account}: {error.words}{remedy(error)}"
+
+
+def _stays(account: str, error: Refused) -> str:
+    return f"the account {account} cannot go: {error.words}{remedy(error)}"
+
+
+def _changed(before: Mapping[str, AccountModel], after: Mapping[str, AccountModel]) -> Iterator[str]:
+    """In words what becomes of each account that changes: previews show of a resource no more than its properties."""
+    for name in sorted({*before, *after}):
+        if name not in before:
+            yield f"{name} is new"
+        elif name not in after:
+            yield f"{name} goes"
+        elif keys := [key for key, value in vars(after[name]).items() if value != vars(before[name])[key]]:
+            yield f"{name} changes in {', '.join(keys)}"
+
+
+def _notes(database: Database, pairs: Iterable[tuple[AccountModel, AccountModel]]) -> Iterator[Note]:
+    """What a person should know of accounts that change: limits that are below what runs."""
+    for old, wanted in pairs:
         before, after = _limits_of(old), _limits_of(wanted)
         changed = {user: limits for user, limits in after.items() if limits != before.get(user, {})}
-        there = self._database(wanted).in_use() if changed else {}
+        there = database.in_use() if changed else {}
         for user, limits in changed.items():
             if known := there.get((wanted.account, user)):
                 for words in exceeded(limits, known):
                     yield Note(f"{words}: what runs goes on, and nothing begins until it is below")
 
-    def update(self, id: str, old: AccountModel, wanted: AccountModel, task: Task) -> Mapping[str, Plain]:
-        gone = tuple(sorted({*(old.users or {})} - {*(wanted.users or {})}))
-        # With another budget its jobs may begin, until the scaler has seen that it is spent as well.
-        self._write(
-            wanted,
-            gone,
-            is_described=wanted.description != old.description,
-            keeps_hold=bool(wanted.budget) and wanted.budget == old.budget,
-        )
-        return {}
 
-    def look(self, id: str, state: AccountModel) -> Mapping[str, Plain] | None:
-        try:
-            all_there = self._database(state).read()
-        except _UNSEEN:
-            return AS_KNOWN
-        known, there = _account(state), all_there.get((state.account, ""))
-        if there is None:
-            return None
-        changed = _differences(known, _not_held(there, known) if state.budget else there)
-        if there.parent != (known.parent or ROOT_ACCOUNT):
-            changed["parent"] = there.parent
-        if set(there.qos) != set(known.qos):
-            changed["qos"] = list(there.qos)
-        if there.default_qos != known.default_qos:
-            changed["defaultQos"] = there.default_qos
-        if state.users is not None:
-            users = {
-                user: _settings(entry, state.users.get(user, {}))
-                for (account, user), entry in all_there.items()
-                if account == state.account and user
-            }
-            if users != state.users:
-                changed["users"] = users
-        return changed
-
-    def delete(self, id: str, state: AccountModel, task: Task) -> None:
-        write = _Write(account=state.account, gone=tuple(state.users or ()), all_gone=True)
-        try:
-            self._database(state).write(write)
-        except Refused as error:
-            raise Refusal(f"the account {state.account} cannot go: {error.words}{_remedy(error)}") from error
-
-    def _write(
-        self, wanted: AccountModel, gone: tuple[str, ...] = (), *, is_described: bool, keeps_hold: bool
-    ) -> None:
-        users = [
-            _user(wanted.account, user, settings) for user, settings in sorted((wanted.users or {}).items())
-        ]
-        account = replace(_account(wanted), is_described=is_described)
-        write = _Write((account, *users), wanted.account, gone, keeps_hold=keeps_hold)
-        _written(f"the account {wanted.account}", self._database(wanted), write)
-
-    def _database(self, wanted: AccountModel) -> _Database:
-        return _database(self._home, wanted.controller, wanted.cluster)
-
-
-def _not_held(there: Entry, known: Entry) -> Entry:
-    """Return an account as it would be if its budget were not spent."""
-    if not _is_held(there):
-        return there
-    limits = {name: value for name, value in there.limits.items() if name != HOLDING_LIMIT}
-    own = {name: value for name, value in known.limits.items() if name == HOLDING_LIMIT}
-    return replace(there, limits={**limits, **own})
+def _changes(state: AccountModel, all_there: Mapping[Key, Entry]) -> Mapping[str, Plain] | None:
+    """What is otherwise in the database than in the state; None where the account is not there."""
+    known, there = _account(state), all_there.get((state.account, ""))
+    if there is None:
+        return None
+    changed = differences(known, not_held(there, known) if state.budget else there)
+    if there.parent != (known.parent or ROOT_ACCOUNT):
+        changed["parent"] = there.parent
+    if set(there.qos) != set(known.qos):
+        changed["qos"] = list(there.qos)
+    if there.default_qos != known.default_qos:
+        changed["defaultQos"] = there.default_qos
+    if state.users is not None:
+        users = {
+            user: _settings(entry, state.users.get(user, {}))
+            for (account, user), entry in all_there.items()
+            if account == state.account and user
+        }
+        if users != state.users:
+            changed["users"] = users
+    return changed
 
 
 def _account(wanted: AccountModel) -> Entry:
@@ -365,76 +323,3 @@ def _limits_of(account: AccountModel) -> dict[str, Mapping[str, str]]:
 def _settings(there: Entry, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return a user as the state has one; a default that nobody asked for is not told."""
     return account_user(there.shares, there.limits, bool(known.get("default")) and there.is_default)
-
-
-def foreign_quality(name: str) -> str:
-    """Return why a quality of service cannot be had: slurmdbd has one of a name for all clusters."""
-    return (
-        f"the quality of service {name} is another cluster's, and slurmdbd has one of a name for all clusters that share it: take "
-        "another name, such as that of the cluster with this one behind it"
-    )
-
-
-class QosKind(Kind[QosModel]):
-    """A quality of service."""
-
-    resource = Qos
-    timeout_s = 120.0
-
-    def mistakes(self, wanted: QosModel) -> Iterable[Mistake]:
-        yield from connection_mistakes({"controller": wanted.controller}, self._home.data)
-
-    def create(self, wanted: QosModel, task: Task) -> Made:
-        self._set(wanted, is_new=True)
-        return Made(wanted.qos)
-
-    def update(self, id: str, old: QosModel, wanted: QosModel, task: Task) -> Mapping[str, Plain]:
-        self._set(wanted)
-        return {}
-
-    def look(self, id: str, state: QosModel) -> Mapping[str, Plain] | None:
-        try:
-            there = self._database(state).accounting.qualities().get(state.qos)
-        except _UNSEEN:
-            return AS_KNOWN
-        if there is None:
-            return None
-        found: dict[str, tuple[Any, Any]] = {
-            "preempts": (sorted(state.preempts), sorted(there.preempts)),
-            "preemptMode": (state.preempt_mode, there.preempt_mode),
-            "flags": (sorted(state.flags), sorted(there.flags)),
-            "limits": (dict(state.limits), dict(there.limits)),
-        }
-        return {key: now for key, (known, now) in found.items() if known != now}
-
-    def delete(self, id: str, state: QosModel, task: Task) -> None:
-        database = self._database(state)
-        try:
-            with database.writing:
-                database.accounting.delete_quality(state.qos)
-        except Refused as error:
-            raise Refusal(f"the quality of service {state.qos} cannot go: {error.words}") from error
-
-    def _set(self, wanted: QosModel, *, is_new: bool = False) -> None:
-        database = self._database(wanted)
-        quality = Quality(
-            wanted.qos,
-            wanted.description,
-            tuple(wanted.preempts),
-            wanted.preempt_mode,
-            tuple(wanted.flags),
-            wanted.limits,
-        ).of_cluster(wanted.cluster)
-        try:
-            with database.writing:
-                there = database.accounting.add_quality(quality)
-                if is_new and there.owner != wanted.cluster:
-                    raise Refusal(foreign_quality(wanted.qos))
-                database.accounting.set_quality(quality, there)
-        except Refused as error:
-            raise Refusal(
-                f"slurmdbd does not take the quality of service {wanted.qos}: {error.words}"
-            ) from error
-
-    def _database(self, wanted: QosModel) -> _Database:
-        return _database(self._home, wanted.controller)

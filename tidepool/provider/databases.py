@@ -19,8 +19,8 @@ from tidepool.cluster.names import ACCOUNTING_HOST, CONTROLLER_HOST
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.local.kernel import read_machine
 from tidepool.infrastructures.local.kernel.peering import find_peerings, peer_of
-from tidepool.provider.accounts import foreign_quality
 from tidepool.provider.machines import connection_mistakes, local_machine
+from tidepool.provider.qualities import foreign_quality
 from tidepool.resources.databases import (
     DatabaseClient,
     DatabaseClientModel,

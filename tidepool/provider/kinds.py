@@ -38,11 +38,12 @@ _LATER: Final = {
     **dict.fromkeys(RETIRED.values(), ("tidepool.provider.preflight", "PreflightKind")),
     "tidepool:ssh:Machine": ("tidepool.provider.ssh", "SshMachineKind"),
     "tidepool:slurm:Account": ("tidepool.provider.accounts", "AccountKind"),
+    "tidepool:slurm:Accounts": ("tidepool.provider.accounts", "AccountsKind"),
     "tidepool:slurm:Association": ("tidepool.provider.accounts", "AssociationKind"),
     "tidepool:slurm:DatabaseServer": ("tidepool.provider.databases", "DatabaseServerKind"),
     "tidepool:slurm:DatabaseClient": ("tidepool.provider.databases", "DatabaseClientKind"),
     "tidepool:files:Policy": ("tidepool.provider.files", "FilePolicyKind"),
-    "tidepool:slurm:Qos": ("tidepool.provider.accounts", "QosKind"),
+    "tidepool:slurm:Qos": ("tidepool.provider.qualities", "QosKind"),
 }
 TOKENS: Final = frozenset({*_CLASSES, *_LATER})
 

@@ -61,6 +61,9 @@ class EngineLog:
     def warn(self, urn: str, text: str) -> None:
         self._send("WARNING", urn, text)
 
+    def note(self, urn: str, note: Note) -> None:
+        (self.warn if note.is_warning else self.info)(urn, note.text)
+
     def _send(self, severity: str, urn: str, text: str, *, ephemeral: bool = False) -> None:
         if not self._address:
             return
@@ -185,7 +188,7 @@ class TidepoolProvider:
             told = tuple(kind.mistakes(found.value))
             for note in told:
                 if isinstance(note, Note):
-                    self._log.warn(request.urn, note.text)
+                    self._log.note(request.urn, note)
             mistakes = tuple(each for each in told if isinstance(each, Mistake))
             if not mistakes:
                 added |= kind.derived(found.value)
@@ -234,7 +237,7 @@ class TidepoolProvider:
         old, found = _typed(kind, _plain(olds)), read(kind.resource.model, inputs)
         if not found.has_unknowns:
             for note in kind.refuse_update(old, found.value) or ():
-                self._log.warn(request.urn, note.text)
+                self._log.note(request.urn, note)
         if request.preview:
             outputs |= {each.wire: UNKNOWN for each in declared if each.remade}
         else:

@@ -5,8 +5,10 @@ names in a stack's state are the same words in camelCase. Components (`tidepool.
 """
 
 from tidepool.resources.accounts import Account as Account
+from tidepool.resources.accounts import Accounts as Accounts
 from tidepool.resources.accounts import Association as Association
 from tidepool.resources.accounts import Qos as Qos
+from tidepool.resources.accounts import account_of_tree as account_of_tree
 from tidepool.resources.accounts import account_user as account_user
 from tidepool.resources.databases import DatabaseClient as DatabaseClient
 from tidepool.resources.databases import DatabaseServer as DatabaseServer

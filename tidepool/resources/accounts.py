@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidepool.resources.model import Field, Model, Resource, given
+from tidepool.resources.model import Field, Model, Resource, given, to_wire
 
 
 class QosModel(Model):
@@ -70,6 +70,32 @@ class Account(Resource, AccountModel, token="tidepool:slurm:Account"):
     A user whom somebody added by hand is shown by a refresh, and taken away by the next `up`. Neither a user nor the account
     goes while jobs of theirs run, and it stays while accounts or users are below it that the stack knows nothing of. What
     ran in it stays in the database.
+    """
+
+
+class AccountsModel(Model):
+    """Properties of `Accounts`."""
+
+    controller: Field[Mapping[str, Any]] = given()
+    cluster: Field[str] = given(replaces=True)
+    #: By name, each as `account_of_tree` gives it.
+    accounts: Field[Mapping[str, Any]] = given()
+
+
+def account_of_tree(**settings: Any) -> dict[str, Any]:
+    """An account of `Accounts`: the properties of an `Account` that are not as by default, and not shared by all."""
+    declared = {name: AccountModel.properties[name] for name in settings}
+    return {
+        each.wire: to_wire(settings[name])
+        for name, each in declared.items()
+        if to_wire(settings[name]) != to_wire(each.default)
+    }
+
+
+class Accounts(Resource, AccountsModel, token="tidepool:slurm:Accounts"):
+    """All accounts of a cluster that the stack has, written as one: of many, an `up` takes no longer for each.
+
+    Of each holds what holds of an `Account`; one that slurmdbd refuses holds up no other.
     """
 
 
