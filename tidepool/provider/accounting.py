@@ -1,4 +1,4 @@
-"""What slurmdbd knows of one cluster's accounts, read and written for many resources at a time."""
+"""The accounts of one cluster in slurmdbd, read and written for many resources at a time."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Database:
             self._until_s = 0.0
 
     def write_all(self, writes: Sequence[Write]) -> Sequence[Exception | None]:
-        """Write all of these at once, and return for each what speaks against it; one that cannot be holds up no other."""
+        """Write all of these at once, and return for each its error, if any; one that is refused holds up no other."""
         with self.writing:
             if any(each.all_gone for each in writes):
                 self._expire()  # what came below an account just now would go with it
@@ -195,7 +195,7 @@ def written(name: str, database: Database, write: Write) -> None:
 
 
 def remedy(error: Refused) -> str:
-    """Return what mends a refusal, to stand behind it; nothing where that is not known."""
+    """Return the remedy of a refusal, to be appended to it; empty where it is not known."""
     return "; wait for these jobs, or cancel them with `scancel`" if "job" in error.words.lower() else ""
 
 

@@ -199,7 +199,7 @@ class AccountsKind(Kind[AccountsModel]):
     def _apply(self, wanted: AccountsModel, writes: list[Write]) -> None:
         errors = zip(writes, self._database(wanted).write_all(writes), strict=True) if writes else ()
         if failed := [(write, error) for write, error in errors if error is not None]:
-            words = [_told(write, error) for write, error in failed]
+            words = [_reason(write, error) for write, error in failed]
             more = f"\nand {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
             raise Refusal("\n".join(words[:_SHOWN]) + more) from failed[0][1]
 
@@ -227,7 +227,7 @@ def _accounts(tree: AccountsModel) -> dict[str, AccountModel]:
 
 
 def _write(wanted: AccountModel, before: AccountModel | None) -> Write:
-    """What has to be written of an account that was ``before``, or was none."""
+    """Return what makes the account out of one that was ``before``, or out of none."""
     gone = tuple(sorted({*((before and before.users) or {})} - {*(wanted.users or {})}))
     users = [_user(wanted.account, user, settings) for user, settings in sorted((wanted.users or {}).items())]
     is_described = before is None or wanted.description != before.description
@@ -241,8 +241,8 @@ def _removal(account: AccountModel) -> Write:
     return Write(account=account.account, gone=tuple(account.users or ()), all_gone=True)
 
 
-def _told(write: Write, error: Exception) -> str:
-    """A line for a person of why an account is not written."""
+def _reason(write: Write, error: Exception) -> str:
+    """Return a line for a person: why an account is not written."""
     if not isinstance(error, Refused):
         return str(error)
     if write.all_gone:
@@ -255,7 +255,7 @@ def _stays(account: str, error: Refused) -> str:
 
 
 def _changed(before: Mapping[str, AccountModel], after: Mapping[str, AccountModel]) -> Iterator[str]:
-    """In words what becomes of each account that changes: previews show of a resource no more than its properties."""
+    """Yield in words how each account changes: previews show of a resource no more than its properties."""
     for name in sorted({*before, *after}):
         if name not in before:
             yield f"{name} is new"
@@ -266,7 +266,7 @@ def _changed(before: Mapping[str, AccountModel], after: Mapping[str, AccountMode
 
 
 def _notes(database: Database, pairs: Iterable[tuple[AccountModel, AccountModel]]) -> Iterator[Note]:
-    """What a person should know of accounts that change: limits that are below what runs."""
+    """Yield a note for each limit that becomes lower than what is used of it."""
     for old, wanted in pairs:
         before, after = _limits_of(old), _limits_of(wanted)
         changed = {user: limits for user, limits in after.items() if limits != before.get(user, {})}
@@ -278,7 +278,7 @@ def _notes(database: Database, pairs: Iterable[tuple[AccountModel, AccountModel]
 
 
 def _changes(state: AccountModel, all_there: Mapping[Key, Entry]) -> Mapping[str, Plain] | None:
-    """What is otherwise in the database than in the state; None where the account is not there."""
+    """Return the properties that differ in the database from the state; None where the account is not there."""
     known, there = _account(state), all_there.get((state.account, ""))
     if there is None:
         return None
