@@ -307,6 +307,8 @@ def test_of_a_tree_one_that_is_refused_holds_up_no_other(
 def test_what_a_tree_has_by_mistake_is_told_by_its_account(slurmdbd: Slurmdbd) -> None:
     wanted = inputs(accounts={"physics": {"shares": "many"}, "optics": {"colour": "red"}})
     assert set(slurmdbd.tree.failures(wanted)) == {"accounts.physics.shares", "accounts.optics.colour"}
+    cycle = inputs(accounts={"physics": {"parent": "optics"}, "optics": {"parent": "physics"}})
+    assert "is above" in slurmdbd.tree.failures(cycle)["accounts"]
 
 
 def test_accounts_of_an_older_state_that_go_are_the_trees(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
 from tidepool.clients.slurm.accounting import Association as Entry
@@ -143,17 +143,18 @@ class AccountsKind(Kind[AccountsModel]):
     timeout_s = 600.0
 
     def mistakes(self, wanted: AccountsModel) -> Iterable[Mistake]:
-        mistakes = [
-            *connection_mistakes({"controller": wanted.controller}, self._home.data),
-            *(
-                Mistake(f"accounts.{name}.{each.property}", each.reason)
-                for name, reading in _readings(wanted).items()
-                for each in reading.mistakes
-            ),
-        ]
+        mistakes = list(connection_mistakes({"controller": wanted.controller}, self._home.data))
+        try:
+            readings = _readings(wanted)
+        except CycleError as error:
+            return [*mistakes, Mistake("accounts", f"there is a cycle: {' is above '.join(error.args[1])}")]
+        for name, reading in readings.items():
+            mistakes += (
+                Mistake(f"accounts.{name}.{each.property}", each.reason) for each in reading.mistakes
+            )
         if not mistakes:
             # Also of a tree that an `up` before this one wrote, and was cut off: its older resources go in this one.
-            self._database(wanted).in_tree = frozenset(wanted.accounts)
+            self._database(wanted).in_tree = frozenset(readings)
         return mistakes
 
     def create(self, wanted: AccountsModel, task: Task) -> Made:
