@@ -26,7 +26,7 @@ def until_booted(is_up: Callable[[], bool], cpu_s: Callable[[], float], told: Ca
         assert waited < BOOT_S, (
             f"not up after {waited:.0f} s, in which it got {got:.1f} s of a processor\n{told()}"
         )
-        time.sleep(1.0)
+        time.sleep(3.0)  # a look by SSH is a second of an emulated processor
 
 
 def cpu_s_of(pid: int) -> float:

@@ -127,7 +127,7 @@ def scale_until(cluster: Cluster, is_so: Callable[[], bool], what: str, timeout_
     with killed_after(Daemon.start(cluster, "scaler")) as daemon:
         # By its log: its health may be on the loopback of another network.
         until(lambda: "leads (epoch" in daemon.said() or None, "the daemon leads", timeout_s)
-        until(lambda: is_so() or None, what, timeout_s, max(1.0, cluster.pause_s))
+        until(lambda: is_so() or None, what, timeout_s, max(1.0, cluster.pause_s or 0))
         assert daemon.end() == 0, daemon.said()
     assert "Traceback" not in daemon.said(), daemon.said()
 

@@ -62,7 +62,7 @@ class Cluster:
     #: More of the stack's configuration.
     config: dict[str, Any] = field(default_factory=dict)
     #: Between two looks at a job.
-    pause_s: float = 0.1
+    pause_s: float | None = None
 
     @classmethod
     def make(cls, folder: Path, images: Path, stack: str, **changes: Any) -> Self:
@@ -208,14 +208,15 @@ class Cluster:
         return sorted(name for name, node in found if node.state.takes_jobs and not node.state.runs_jobs)
 
 
-def until(look: Callable[[], T | None], what: str, timeout_s: float = 30, pause_s: float = 0.05) -> T:
-    """What ``look`` gives once it gives something."""
-    deadline = time.monotonic() + timeout_s
+def until(look: Callable[[], T | None], what: str, timeout_s: float = 30, pause_s: float | None = None) -> T:
+    """What ``look`` gives once it gives something. Each look costs a processor time: who waits for long looks seldom."""
+    began = time.monotonic()
     while True:
         if (seen := look()) is not None:
             return seen
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(pause_s)
+        waited_s = time.monotonic() - began
+        assert waited_s < timeout_s, f"not within {timeout_s} s: {what}"
+        time.sleep(min(max(0.05, waited_s / 8), 1.0) if pause_s is None else pause_s)
 
 
 def summary(said: str) -> Mapping[str, Any]:

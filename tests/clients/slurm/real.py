@@ -109,14 +109,15 @@ def missing() -> str:
 
 
 def eventually(look: Callable[[], _T], wanted: Callable[[_T], bool], within_s: float = 30.0) -> _T:
-    """What ``look`` gives once it is as ``wanted``; what Slurm takes its time for is waited for."""
-    deadline = time.monotonic() + within_s
+    """What ``look`` gives once it is as ``wanted``; what Slurm takes its time for is waited for, and looked at ever more seldom."""
+    began = time.monotonic()
     while True:
         seen = look()
         if wanted(seen):
             return seen
-        assert time.monotonic() < deadline, f"after {within_s:g} s still: {seen}"
-        time.sleep(0.02)
+        waited_s = time.monotonic() - began
+        assert waited_s < within_s, f"after {within_s:g} s still: {seen}"
+        time.sleep(min(max(0.02, waited_s / 8), 0.5))
 
 
 def free_port() -> int:
