@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -85,7 +86,7 @@ def ci(folder: Path, makefile: str, **environment: str) -> subprocess.CompletedP
     (folder / "Makefile").write_text(makefile)
     path = folder / "programs"
     path.mkdir()
-    ordinary = "bash cat dirname echo env grep make mktemp rm sh tail tee timeout"
+    ordinary = "bash cat df dirname echo env grep make mktemp rm sh tail tee timeout tr"
     for name in ordinary.split(" "):
         (path / name).symlink_to(shutil.which(name) or "/bin/true")
     return run([".ci/run"], folder, PATH=str(path), **environment)
@@ -116,11 +117,12 @@ def test_ci_leaves_nothing_out_unless_it_is_told_to(
     )
     done = ci(tmp_path, recipes, **environment)
     assert done.returncode == 0
-    assert done.stdout.splitlines() == [
-        *(CLOSING, *says, SLOW_CLOSING),
-        ".ci/run: minutes: test 0, toolchains 0, test-slow 0",
-        *(CLOSING, SLOW_CLOSING),
-    ]
+    *ran, took, closing, slow_closing = done.stdout.splitlines()
+    assert ran == [CLOSING, *says, SLOW_CLOSING]
+    assert re.fullmatch(
+        r"\.ci/run: minutes: test 0, toolchains 0, test-slow 0; free on disk: \d+G before, \d+G after", took
+    )
+    assert (closing, slow_closing) == (CLOSING, SLOW_CLOSING)
 
 
 #: What `scripts/setup` makes the environment from.
