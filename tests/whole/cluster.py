@@ -216,7 +216,7 @@ def until(look: Callable[[], T | None], what: str, timeout_s: float = 30, pause_
             return seen
         waited_s = time.monotonic() - began
         assert waited_s < timeout_s, f"not within {timeout_s} s: {what}"
-        time.sleep(min(max(0.05, waited_s / 8), 1.0) if pause_s is None else pause_s)
+        time.sleep(min(max(0.05, waited_s / 8), 0.5) if pause_s is None else pause_s)
 
 
 def summary(said: str) -> Mapping[str, Any]:
