@@ -22,7 +22,7 @@ from tidepool.images import (
     build,
     buildable,
     read_source,
-    remove,
+    remove_images,
 )
 
 #: The images of converged pools, of one Debian and of the next. They skip where the toolchain is not built.
@@ -70,7 +70,7 @@ def _remove_older(image: Image, store: ImageStore) -> None:
     for each in sorted(built, key=lambda each: built[each])[:-_KEPT]:
         # Machines of another run may stand on it.
         with contextlib.suppress(ImageError):
-            remove([each], store)
+            remove_images([each], store)
 
 
 def golden_store(*names: str) -> Path:

@@ -254,6 +254,10 @@ def test_what_a_machine_stands_on_stays(images: Images, tmp_path: Path) -> None:
         assert {image.digest for image in images.store.images()} == {current.digest, used.digest}
         machine.communicate("\n", timeout=30)
     assert old.digest not in {image.digest for image in images.store.images()}
+    # A recipe with a mistake may lead to it once it is mended.
+    images.says("small", "release: woody\n")
+    assert f"{'e' * 12} stays: its recipe cannot be read" in images.runs("remove", "--old", "--yes").stderr
+    images.says("small", RECIPE)
     assert images.runs("remove", "--old", "--yes").exit_code == errors.OK
     assert [image.digest for image in images.store.images()] == [current.digest]
 

@@ -77,6 +77,12 @@ def rewrite(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+def compiled(path: Path) -> None:
+    folder = path.with_name("__pycache__")
+    folder.mkdir()
+    (folder / "programcpython-311.pyc").write_bytes(b"of this clone")
+
+
 MATTERS: dict[str, Callable[[Folders], object]] = {
     "a uid": lambda f: rewrite(f.recipe, "980", "981"),
     "the size": lambda f: rewrite(f.recipe, "users", "size_mib: 300\nusers"),
@@ -100,6 +106,7 @@ DOES_NOT: dict[str, Callable[[Folders], object]] = {
     "when a file was written": lambda f: os.utime(f.role, (0, 0)),
     "a comment in the lock": lambda f: rewrite(f.lock, "release ", "# why\nrelease "),
     "the place": lambda f: f.move(),
+    "what Python left beside a program": lambda f: compiled(f.role),
 }
 
 

@@ -15,6 +15,7 @@ from tests.clients.slurm.database import accounted
 from tests.clients.slurm.real import RealSlurm, eventually, free_port
 from tests.provider.calls import Calls, plainly
 from tidepool.clients.here import Here
+from tidepool.clients.slurm import accounting as slurm_accounting
 from tidepool.clients.slurm.accounting import Accounting, Association, Quality
 from tidepool.clients.slurm.usage import AccountRecords, held_accounts
 from tidepool.clients.transport import Completed, Transport
@@ -277,6 +278,22 @@ def test_a_tree_is_made_shown_as_somebody_changed_it_and_mended(
     assert users_of(there, name) == {}
 
 
+def test_a_tree_that_is_too_large_for_one_load_is_written_by_several(
+    slurmdbd: Slurmdbd, commands: Counted, there: Accounting, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of 2,000 accounts and 10,000 users would take a minute, and no more than that is waited for."""
+    monkeypatch.setattr(slurm_accounting, "_AT_A_TIME", 2)
+    wanted = {
+        f"{name}.{i}": {"parent": f"{name}.{i - 1}" if i else "", "users": {"ada": {}}} for i in range(4)
+    }
+    before = commands.loads
+    id, state = created(slurmdbd.tree, accounts=wanted)
+    assert commands.loads == before + 4
+    assert users_of(there, name) == {account: {"ada"} for account in wanted}
+    assert there.associations()[f"{name}.3", ""].parent == f"{name}.2"
+    slurmdbd.tree.delete(id, state)
+
+
 def test_of_a_tree_accounts_move_come_and_go_with_the_one_that_they_were_in(
     slurmdbd: Slurmdbd, there: Accounting, name: str
 ) -> None:
@@ -307,6 +324,9 @@ def test_of_a_tree_one_that_is_refused_holds_up_no_other(
 def test_what_a_tree_has_by_mistake_is_told_by_its_account(slurmdbd: Slurmdbd) -> None:
     wanted = inputs(accounts={"physics": {"shares": "many"}, "optics": {"colour": "red"}})
     assert set(slurmdbd.tree.failures(wanted)) == {"accounts.physics.shares", "accounts.optics.colour"}
+    assert set(slurmdbd.tree.failures(inputs(accounts={"physics": "all"}))) == {"accounts.physics"}
+    odd = inputs(accounts={"physics": {"parent": ["optics"]}})
+    assert set(slurmdbd.tree.failures(odd)) == {"accounts.physics.parent"}
     cycle = inputs(accounts={"physics": {"parent": "optics"}, "optics": {"parent": "physics"}})
     assert "is above" in slurmdbd.tree.failures(cycle)["accounts"]
 

@@ -356,7 +356,7 @@ def remove_verb(images: _Images, names: tuple[str, ...], old: bool, yes: bool, a
     One that machines here stand on is never removed. Machines elsewhere have a copy of theirs, in their infrastructure. A
     stack that needs an image again builds it again, where a recipe still leads to it.
     """
-    from tidepool.images import remove, size, users
+    from tidepool.images import disk_bytes, in_use, remove_images
 
     if old == bool(names):
         raise Failure(
@@ -367,22 +367,29 @@ def remove_verb(images: _Images, names: tuple[str, ...], old: bool, yes: bool, a
     images.require_root()
     images.require_answer(yes)
     if old:
-        ours = {entry.digest for entry in images.catalog().entries if entry.is_current}
-        older = [image for image in images.store.images() if image.digest not in ours]
-        used = users(older)
-        wanted = [image for image in older if image.digest not in used]
+        entries = images.catalog().entries
+        older = [entry.image for entry in entries if entry.source is None and entry.image is not None]
+        unread = {entry.name for entry in entries if entry.trouble}
+        used = in_use(older)
+        wanted = []
         for image in older:
             if image.digest in used:
                 show.warn(f"{image.name} {image.digest[:12]} stays: machines here stand on it")
+            elif image.name in unread:
+                show.warn(
+                    f"{image.name} {image.digest[:12]} stays: its recipe cannot be read, and may lead to it"
+                )
+            else:
+                wanted.append(image)
     else:
         wanted = list({image.digest: image for image in map(images.built, names)}.values())
-    sizes = {image.digest: size(image) for image in wanted}
+    sizes = {image.digest: disk_bytes(image) for image in wanted}
     if not yes and wanted:
         for image in wanted:
             show.tell(f"{image.name} {image.digest[:12]}  {sizes[image.digest] >> 20} MiB")
         if not click.confirm(f"Remove {_counted(wanted)} from {images.store.folder}?", err=True):
             return
-    remove(wanted, images.store)
+    remove_images(wanted, images.store)
     if as_json:
         removed = [{"name": i.name, "digest": i.digest, "bytes": sizes[i.digest]} for i in wanted]
         show.emit({"folder": str(images.store.folder), "removed": removed})

@@ -37,9 +37,9 @@ from tidepool.images.progress import Phase as Phase
 from tidepool.images.progress import Progress as Progress
 from tidepool.images.recipe import Recipe as Recipe
 from tidepool.images.recipe import parse_recipe as parse_recipe
-from tidepool.images.removal import remove as remove
-from tidepool.images.removal import size as size
-from tidepool.images.removal import users as users
+from tidepool.images.removal import disk_bytes as disk_bytes
+from tidepool.images.removal import in_use as in_use
+from tidepool.images.removal import remove_images as remove_images
 from tidepool.images.renewal import Buildable as Buildable
 from tidepool.images.renewal import buildable as buildable
 from tidepool.images.renewal import known as known

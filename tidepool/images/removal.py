@@ -14,7 +14,7 @@ from tidepool.images.store import Image, ImageStore
 _AT_WORK_S: Final = 5.0
 
 
-def users(images: Iterable[Image], processes: Path = Path("/proc")) -> Mapping[str, tuple[int, ...]]:
+def in_use(images: Iterable[Image], processes: Path = Path("/proc")) -> Mapping[str, tuple[int, ...]]:
     """Return for each digest a process of each mount namespace that has the image's root mounted, or a layer over it.
 
     Machines of this one are such namespaces; their mounts are seen from nowhere else. Takes some milliseconds for each.
@@ -38,7 +38,7 @@ def users(images: Iterable[Image], processes: Path = Path("/proc")) -> Mapping[s
     return {digest: tuple(of) for digest, of in found.items()}
 
 
-def remove(images: Sequence[Image], store: ImageStore) -> None:
+def remove_images(images: Sequence[Image], store: ImageStore) -> None:
     """Remove the images with all their forms; all of them, or none.
 
     Raises:
@@ -47,7 +47,7 @@ def remove(images: Sequence[Image], store: ImageStore) -> None:
     with contextlib.ExitStack() as held:
         for image in images:
             held.enter_context(store.locked(image.digest, on_wait=lambda: None, timeout_s=_AT_WORK_S))
-        if used := users(images):
+        if used := in_use(images):
             told = "; ".join(
                 f"{image.name} {image.digest[:12]}, by {_processes(used[image.digest])}"
                 for image in images
@@ -61,7 +61,7 @@ def remove(images: Sequence[Image], store: ImageStore) -> None:
             store.log(image.digest).unlink(missing_ok=True)
 
 
-def size(image: Image) -> int:
+def disk_bytes(image: Image) -> int:
     """Return how many bytes of disk the image takes with all its forms; reads each entry of its root."""
     kept: dict[tuple[int, int], int] = {}
     for path in image.folder.rglob("*"):

@@ -165,7 +165,8 @@ def _tools(folder: Path, recipe: Recipe, environment: Mapping[str, str]) -> tupl
 def _role_files(roles: Path, role: str) -> list[RoleFile]:
     found = []
     for path in sorted((roles / role).rglob("*")):
-        if path.is_file():
+        # What Python leaves beside a program that a test loads is no part of the role, and another in each clone.
+        if path.is_file() and path.parent.name != "__pycache__":
             executable = bool(path.stat().st_mode & stat.S_IXUSR)
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             found.append(RoleFile(path.relative_to(roles).as_posix(), executable, digest))

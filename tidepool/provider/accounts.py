@@ -214,7 +214,7 @@ _SHOWN: Final = 8
 
 def _readings(tree: AccountsModel) -> dict[str, Reading[AccountModel]]:
     """The accounts of a tree, each after the one that it is a part of."""
-    parents = {name: [each.get("parent", "")] for name, each in sorted(tree.accounts.items())}
+    parents = {name: [str(each.get("parent", ""))] for name, each in sorted(tree.accounts.items())}
     shared = {"controller": tree.controller, "cluster": tree.cluster}
     return {
         name: read(AccountModel, {**shared, "account": name, **tree.accounts[name]}, strict=True)

@@ -79,7 +79,7 @@ class AccountsModel(Model):
     controller: Field[Mapping[str, Any]] = given()
     cluster: Field[str] = given(replaces=True)
     #: By name, each as `account_of_tree` gives it.
-    accounts: Field[Mapping[str, Any]] = given()
+    accounts: Field[Mapping[str, Mapping[str, Any]]] = given()
 
 
 def account_of_tree(**settings: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def account_of_tree(**settings: Any) -> dict[str, Any]:
 
 
 class Accounts(Resource, AccountsModel, token="tidepool:slurm:Accounts"):
-    """All accounts of a cluster that the stack has, written as one: of many, an `up` takes no longer for each.
+    """All accounts of a cluster that the stack has, written as one: each costs an `up` less than an `Account` does.
 
     Of each holds what holds of an `Account`; one that slurmdbd refuses holds up no other.
     """

@@ -29,6 +29,9 @@ TIMEOUT_S: Final = 60.0
 #: sacctmgr's words, with which it ends with 1 where all is as it was asked to be.
 _DONE_ALREADY: Final = ("Nothing new added", "Nothing deleted", "Nothing modified", "already exists")
 
+#: So many associations are in one `load`, which has `TIMEOUT_S`; 1,200 were seen to take 7 s.
+_AT_A_TIME: Final = 2000
+
 #: So many changes are quicker by a command each.
 _FEW: Final = 2
 
@@ -192,7 +195,9 @@ class Accounting:
         rest = [each for each in changed if each not in apart]
         if not new and len(rest) <= _FEW and not any(each.is_default for each in rest):
             apart, rest = changed, []
-        self._load([*new, *rest], there)
+        entries = [*new, *rest]
+        for start in range(0, len(entries), _AT_A_TIME):
+            self._load(entries[start : start + _AT_A_TIME], there)
         for each in apart:
             self._modify(each, there[each.key])
 
