@@ -20,7 +20,7 @@ def somebody(tmp_path: Path) -> Person:
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     """A controller, a login machine and two nodes of this machine; nothing of them is left afterwards."""
-    if why := missing(tmp_path_factory.mktemp("trial")):
+    if why := missing():
         pytest.skip(why)
     cluster = RealCluster(tmp_path_factory.mktemp("real"))
     try:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import machines as bench
+from tests.infrastructures.local.needs import lacking
 from tests.infrastructures.local.stacks import Stack, left_of
 from tidepool.cluster.boot import File, Folder, Service
 from tidepool.infrastructures.local.kernel import (
@@ -22,7 +23,6 @@ from tidepool.infrastructures.local.kernel import (
     NetworkSpec,
     create_machine,
     create_network,
-    preflight,
     wait_ready,
 )
 
@@ -37,10 +37,10 @@ for name, value in json.loads(pathlib.Path("outputs.json").read_text()).items():
 """
 
 
-def missing(folder: Path) -> str:
+def missing() -> str:
     """Why there can be no such cluster on this machine; empty where there can."""
-    if lacks := [str(lack) for lack in preflight(folder) if lack.fatal]:
-        return "; ".join(lacks)
+    if lacks := lacking():
+        return lacks
     programs = ("munged", "slurmctld", "slurmd", "srun", "sshd", "ssh", "ssh-keygen")
     path = "/usr/sbin:/usr/bin:/sbin:/bin"
     lost = [name for name in programs if shutil.which(name, path=path) is None]

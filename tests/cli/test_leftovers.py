@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from tests.infrastructures.local.needs import needs_machines
 from tidepool.cli.down import Deleted, delete_leftovers, kept
 from tidepool.clients.kubernetes.kubeconfig_text import kubeconfig_text
 from tidepool.infrastructures.kubernetes_access import Access, access_path
-from tidepool.infrastructures.local.kernel import preflight
 
 
 def test_keys_go_and_volumes_stay(tmp_path: Path) -> None:
-    if lacks := [str(lack) for lack in preflight(tmp_path) if lack.fatal]:
-        pytest.skip("; ".join(lacks))
+    needs_machines(tmp_path)
     way = access_path(tmp_path, "dev", "kubernetes")
     Access.of(kubeconfig_text("https://a:1", "A", "B", "C"), Path("/"), None).save(way)
     boot, volume = tmp_path / "dev/boots/kube.json", tmp_path / "dev/volumes/home"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 
-from tests.whole.cluster import LONG_S, ROOT, Cluster
+from tests.forking import fork_server
+from tests.whole.cluster import LONG_S, Cluster
 from tidepool.infrastructures.local.kernel import list_machines
 
 
@@ -24,22 +23,14 @@ class ByEngine(Cluster):
         """An operation on the stack, which must succeed; gives what it said."""
         state = self.data / "state"
         state.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(
-            [sys.executable, "-m", "tidepool.engine", *verb.split(), "--stack", self.stack, *arguments],
-            cwd=self.folder,
-            env={
-                **self.environment,
-                "PYTHONPATH": str(ROOT),
-                "PULUMI_BACKEND_URL": f"file://{state}",
-                "PULUMI_CONFIG_PASSPHRASE": "of a test",
-                "PULUMI_HOME": str(self.folder.parent / "home"),
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        env = {
+            **self.environment,
+            "PULUMI_BACKEND_URL": f"file://{state}",
+            "PULUMI_CONFIG_PASSPHRASE": "of a test",
+            "PULUMI_HOME": str(self.folder.parent / "home"),
+        }
+        words = ["-m", "tidepool.engine", *verb.split(), "--stack", self.stack, *arguments]
+        done = fork_server().run(words, self.folder, env, timeout_s=timeout_s)
         assert done.returncode == 0, f"{verb}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 

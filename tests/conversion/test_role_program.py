@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conversion.pool import Pool, machine_spec, running_pool, until
+from tests.infrastructures.local.needs import needs_machines
 from tests.machine_faults import pull_plug
 from tidepool.clients.slurm import Completed, TimedOut, Transport
 from tidepool.cluster.roles import (
@@ -25,7 +26,7 @@ from tidepool.cluster.roles import (
 )
 from tidepool.conversion.machine import RoleFile, RoleProgram
 from tidepool.conversion.ports import ConversionError
-from tidepool.infrastructures.local.kernel import create_machine, preflight
+from tidepool.infrastructures.local.kernel import create_machine
 
 pytestmark = pytest.mark.slow
 
@@ -41,8 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def data(folder: Path) -> Path:
     """The data folder. Skips where this machine cannot make machines."""
-    if lacks := [str(lack) for lack in preflight(folder / "data") if lack.fatal]:
-        pytest.skip("; ".join(lacks))
+    needs_machines(folder / "data")
     return folder / "data"
 
 

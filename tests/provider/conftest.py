@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.golden import golden_store
+from tests.infrastructures.local.needs import needs_machines
 from tests.provider.stack import Stack, fleet
-from tidepool.infrastructures.local.kernel import preflight
 
 
 @pytest.fixture(scope="session")
@@ -22,8 +22,7 @@ def images() -> Path:
 def stack(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack with nothing in it. Skips where this machine cannot make machines."""
     root = tmp_path_factory.mktemp("stack")
-    if lacks := [str(lack) for lack in preflight(root / "data") if lack.fatal]:
-        pytest.skip("; ".join(lacks))
+    needs_machines(root / "data")
     made = Stack(root, images)
     made.init()
     made.want(fleet(), nodes={"cpu": 2})

@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tests.forking import fork_server
 from tests.infrastructures.local import stacks as local_stacks
 from tidepool.clients.slurm import NodeFlag, Slurm
 from tidepool.infrastructures.connection import InMachine
@@ -100,10 +101,8 @@ class Stack:
 
     def start(self, verb: str, *flags: str) -> subprocess.Popen[str]:
         """Begin an operation."""
-        (self.root / "wanted.json").write_text(json.dumps(self.wanted))
-        agreed = [] if verb == "preview" else ["--yes", "--skip-preview"]
         return subprocess.Popen(
-            [sys.executable, "-m", "tidepool.engine", verb, *agreed, "--stack", self.name, *flags],
+            [sys.executable, *self._words(verb, flags)],
             cwd=self.project,
             env=self.env,
             stdin=subprocess.DEVNULL,
@@ -114,15 +113,16 @@ class Stack:
 
     def run(self, verb: str, *flags: str) -> Ran:
         """Run an operation to its end."""
-        process = self.start(verb, *flags)
-        try:
-            out, _ = process.communicate(timeout=_DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, _ = process.communicate()
-            raise AssertionError(f"{verb} did not end:\n{out}") from None
-        assert "Traceback" not in out, out
-        return Ran(process.returncode, out)
+        words = self._words(verb, flags)
+        done = fork_server().run(words, self.project, self.env, timeout_s=_DEADLINE_S, merged=True)
+        assert "Traceback" not in done.stdout, done.stdout
+        return Ran(done.returncode, done.stdout)
+
+    def _words(self, verb: str, flags: Sequence[str]) -> list[str]:
+        """The command line, for the program as it is wanted."""
+        (self.root / "wanted.json").write_text(json.dumps(self.wanted))
+        agreed = [] if verb == "preview" else ["--yes", "--skip-preview"]
+        return ["-m", "tidepool.engine", verb, *agreed, "--stack", self.name, *flags]
 
     def done(self, verb: str, *flags: str) -> Ran:
         """Run an operation that is to succeed."""
@@ -145,10 +145,8 @@ class Stack:
         (self.project / "Pulumi.yaml").write_text(
             written.replace("../../../provider", f"{CHECKOUT}/provider")
         )
-        command = [sys.executable, "-m", "tidepool.engine", "stack", "init", self.name]
-        made = subprocess.run(
-            command, cwd=self.project, env=self.env, capture_output=True, text=True, timeout=60, check=False
-        )
+        command = ["-m", "tidepool.engine", "stack", "init", self.name]
+        made = fork_server().run(command, self.project, self.env, timeout_s=60)
         assert made.returncode == 0, made
 
     # The world

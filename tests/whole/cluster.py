@@ -17,6 +17,8 @@ from typing import Any, Self, TypeVar
 import yaml
 
 from demo.breathing import AsUser
+from tests.forking import fork_server
+from tests.infrastructures.local.needs import needs_machines
 from tidepool.clients.slurm import Completed, Job, JobRequest, JobState, Slurm, Transport
 from tidepool.clients.slurm.scontrol import Node
 from tidepool.cluster.hostlist import expand
@@ -71,6 +73,7 @@ class Cluster:
         project.mkdir(parents=True)
         for name in (".venv", "__main__.py", "Pulumi.yaml", "images", "playbooks", "provider"):
             (project / name).symlink_to(ROOT / name)
+        needs_machines(folder / "data")
         # Tests edit it; what it is made of is others' too.
         spec = copy.deepcopy({**SPEC, "name": stack, **changes})
         return cls(project, folder / "data", images, stack, spec)
@@ -113,12 +116,22 @@ class Cluster:
         through: Sequence[str] = (),
         **environment: str,
     ) -> subprocess.CompletedProcess[str]:
-        """The command `tidepool`, whatever comes of it; ``through`` is one more command that runs it."""
+        """The command `tidepool`, whatever comes of it; ``through`` is one more command that runs it.
+
+        It is forked where nothing but another network leads to it (`tests.forking`).
+        """
+        environment = {**self.environment, **environment}
+        inside = namespace_of([*through, *self.through])
+        if inside is not None:
+            words = ["-m", "tidepool.cli", "--stack", self.stack, *arguments]
+            return fork_server().run(
+                words, self.folder, environment, stdin=stdin, timeout_s=timeout_s, namespace=inside
+            )
         command = [*through, *self.command, *arguments]
         return subprocess.run(
             command,
             cwd=self.folder,
-            env={**self.environment, **environment},
+            env=environment,
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
@@ -217,6 +230,16 @@ def until(look: Callable[[], T | None], what: str, timeout_s: float = 30, pause_
         waited_s = time.monotonic() - began
         assert waited_s < timeout_s, f"not within {timeout_s} s: {what}"
         time.sleep(min(max(0.05, waited_s / 8), 0.5) if pause_s is None else pause_s)
+
+
+def namespace_of(through: Sequence[str]) -> str | None:
+    """The network namespace that a command leads to; "" is this one, and None is that it does more than that."""
+    match through:
+        case []:
+            return ""
+        case ["nsenter", namespace, "--"] if namespace.startswith("--net="):
+            return namespace.removeprefix("--net=")
+    return None
 
 
 def summary(said: str) -> Mapping[str, Any]:

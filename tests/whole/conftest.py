@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from tests.golden import golden_store
+from tests.infrastructures.local.needs import lacking
 from tests.infrastructures.local.stacks import Stack, left_of
 from tests.whole.cluster import Cluster
-from tidepool.infrastructures.local.kernel import preflight
 
 
 @pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The store of images, with the golden one in it. Skips where this machine cannot make machines."""
-    if lacks := [str(lack) for lack in preflight(tmp_path_factory.mktemp("preflight")) if lack.fatal]:
-        pytest.skip("; ".join(lacks))
+    if lacks := lacking():
+        pytest.skip(lacks)
     return golden_store()
 
 

@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.forking import fork_server
 from tests.golden import CONVERGED, golden_store
 from tests.toolchain import needs_kubernetes
 from tests.whole.cluster import LONG_S, ROOT, until
@@ -38,20 +39,10 @@ class Graph:
 
     def start(self, verb: str, *flags: str, wish: str | None = None, only: str = "") -> subprocess.Popen[str]:
         """Begin an operation of the engine, as the scaler does."""
-        wished = (
-            {NODES_VARIABLE: "{}", ROLES_VARIABLE: json.dumps({"shared": wish}), ONLY_VARIABLE: only}
-            if wish is not None
-            else {}
-        )
         return subprocess.Popen(
-            [sys.executable, "-m", "tidepool.engine", verb, "--stack", self.cluster.stack, *flags],
+            [sys.executable, *self._words(verb, flags)],
             cwd=self.cluster.folder,
-            env={
-                **self.cluster.environment,
-                **wished,
-                **self.settings,
-                "PYTHONPATH": str(ROOT),
-            },
+            env=self._environment(wish, only),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -60,9 +51,20 @@ class Graph:
         )
 
     def run(self, verb: str, *flags: str, wish: str | None = None, only: str = "") -> tuple[int, str]:
-        process = self.start(verb, *flags, wish=wish, only=only)
-        said, _ = process.communicate(timeout=LONG_S)
-        return process.returncode, said
+        words, env = self._words(verb, flags), self._environment(wish, only)
+        done = fork_server().run(words, self.cluster.folder, env, timeout_s=LONG_S, merged=True)
+        return done.returncode, done.stdout
+
+    def _words(self, verb: str, flags: Sequence[str]) -> list[str]:
+        return ["-m", "tidepool.engine", verb, "--stack", self.cluster.stack, *flags]
+
+    def _environment(self, wish: str | None, only: str) -> dict[str, str]:
+        wished = (
+            {NODES_VARIABLE: "{}", ROLES_VARIABLE: json.dumps({"shared": wish}), ONLY_VARIABLE: only}
+            if wish is not None
+            else {}
+        )
+        return {**self.cluster.environment, **wished, **self.settings, "PYTHONPATH": str(ROOT)}
 
     def wished(self, wish: str, *flags: str, only: str = "") -> tuple[int, str]:
         """An `up` with a wish for roles, that goes on where one machine does not move."""

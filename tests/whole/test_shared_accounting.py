@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests import versions
+from tests.forking import fork_server
 from tests.infrastructures.local.stacks import Stack, left_of
 from tests.whole.cluster import LONG_S, SPEC, Cluster, summary, until
 from tidepool.clients.slurm import JobState
@@ -48,15 +48,12 @@ ASK = "exec 3<>/dev/tcp/$0/$1 && echo reached"
 def engine(cluster: Cluster, *words: str, stdin: str = "") -> str:
     """What the engine answers, as `pulumi` would."""
     environment = json.loads(cluster.tidepool("env", "--json"))
-    done = subprocess.run(
-        [sys.executable, "-m", "tidepool.engine", *words, "--stack", cluster.stack],
-        cwd=cluster.folder,
-        env={**cluster.environment, **environment},
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=LONG_S,
-        check=False,
+    done = fork_server().run(
+        ["-m", "tidepool.engine", *words, "--stack", cluster.stack],
+        cluster.folder,
+        {**cluster.environment, **environment},
+        stdin=stdin,
+        timeout_s=LONG_S,
     )
     assert done.returncode == 0, done
     return done.stdout

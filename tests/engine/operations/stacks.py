@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
+
+from tests.forking import fork_server
 
 _CHECKOUT: Final = Path(__file__).parents[3]
 _PLUGINS: Final = _CHECKOUT / "tests" / "engine" / "plugins"
@@ -112,13 +114,8 @@ class Stack:
 
     def start_script(self, script: tuple[str, ...], *args: str, **env: str) -> subprocess.Popen[str]:
         """As :meth:`start`, but for the words that start the engine."""
-        words = [*args]
-        if args and args[0] in ("up", "refresh", "destroy"):
-            words += ["--yes"] if "--yes" in args else ["--yes", "--skip-preview"]
-        if args and args[0] in ("up", "preview", "refresh", "destroy", "cancel"):
-            words += ["--stack", "dev"]
         return subprocess.Popen(
-            [*self.by, sys.executable, *script, *words],
+            [*self.by, sys.executable, *script, *_words(args)],
             cwd=self.project,
             env={**self.env, **env},
             stdin=subprocess.DEVNULL,
@@ -129,7 +126,11 @@ class Stack:
 
     def run(self, *args: str, **env: str) -> Ran:
         """Run a command line to its end."""
-        return ended(self.start(*args, **env))
+        if self.by:
+            return ended(self.start(*args, **env))
+        words = ["-m", "tidepool.engine", *_words(args)]
+        done = fork_server().run(words, self.project, {**self.env, **env}, timeout_s=_DEADLINE_S)
+        return Ran(done.returncode, done.stdout, done.stderr)
 
     def up(self, **env: str) -> Ran:
         """``up``, which is to succeed."""
@@ -187,6 +188,16 @@ class Stack:
         roots = (self.backend, self.project)
         found = [p for root in roots for p in root.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
         return {str(p.relative_to(self.root)): p.read_bytes() for p in found}
+
+
+def _words(args: Sequence[str]) -> list[str]:
+    """A command line with what each would need besides."""
+    words = [*args]
+    if args and args[0] in ("up", "refresh", "destroy"):
+        words += ["--yes"] if "--yes" in args else ["--yes", "--skip-preview"]
+    if args and args[0] in ("up", "preview", "refresh", "destroy", "cancel"):
+        words += ["--stack", "dev"]
+    return words
 
 
 def world_in(folder: Path) -> dict[str, dict[str, Any]]:

@@ -67,7 +67,12 @@ class Play:
         log_path = box.root / "events.jsonl"
         log_path.unlink(missing_ok=True)
 
-        ran = box.run_and_signal(actor, box.arguments(step), env, step.signal_at)
+        words = box.arguments(step)
+        ran = (
+            box.run_and_signal(actor, words, env, step.signal_at)
+            if step.signal_at
+            else box.run(actor, words, env)
+        )
 
         seen: dict[str, Any] = {"do": step.do, "exit code": ran.exit_code}
         if step.why:

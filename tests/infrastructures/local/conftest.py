@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.infrastructures.local.needs import needs_machines
 from tests.infrastructures.local.stacks import Stack, left_of
-from tidepool.infrastructures.local.kernel import preflight
 
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The data folder of a session: init is compiled once. Skips where this machine cannot make machines."""
     folder = tmp_path_factory.mktemp("data")
-    if lacks := [str(lack) for lack in preflight(folder) if lack.fatal]:
-        pytest.skip("; ".join(lacks))
+    needs_machines(folder)
     yield folder
     assert [each.name for each in folder.iterdir() if not each.name.startswith("init")] == []
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.golden import golden_store
+from tests.infrastructures.local.needs import needs_machines
 from tests.provider.control_plane.kubernetes import ControlPlaneStack
 from tests.toolchain import kubernetes_tools
-from tidepool.infrastructures.local.kernel import preflight
 
 
 @pytest.fixture(scope="session")
@@ -24,8 +24,7 @@ def stack(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Co
     """A stack with nothing in it. Skips where there are no machines, or no Kubernetes is built."""
     tools = kubernetes_tools()
     root = tmp_path_factory.mktemp("kube")
-    if lacks := [str(lack) for lack in preflight(root / "data") if lack.fatal]:
-        pytest.skip("; ".join(lacks))
+    needs_machines(root / "data")
     made = ControlPlaneStack(root, images)
     made.init()
     made.want_control_plane(tools.folder)

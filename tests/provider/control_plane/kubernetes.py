@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.forking import fork_server
 from tests.provider.stack import CHECKOUT, Stack, fleet
 from tidepool.clients.kubernetes.client import KubernetesApi
 from tidepool.clients.kubernetes.exchange import Answer, Exchange
@@ -33,16 +32,8 @@ class ControlPlaneStack(Stack):
 
     def state(self, verb: str, *flags: str, stdin: str = "") -> str:
         """What the engine says of the stack's state, or is told of it."""
-        ran = subprocess.run(
-            [sys.executable, "-m", "tidepool.engine", "stack", verb, "--stack", self.name, *flags],
-            cwd=self.project,
-            env=self.env,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        words = ["-m", "tidepool.engine", "stack", verb, "--stack", self.name, *flags]
+        ran = fork_server().run(words, self.project, self.env, stdin=stdin, timeout_s=60)
         assert ran.returncode == 0, ran
         return ran.stdout
 
