@@ -250,7 +250,9 @@ def _become(request: Mapping[str, Any], descriptors: Sequence[int], server: Fork
             runpy.run_path(first, run_name="__main__")
         code = 0
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        if isinstance(end.code, str):
+            sys.stderr.write(f"{end.code}\n")
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001 - the process ends with it
         traceback.print_exc()
     finally:
