@@ -45,6 +45,7 @@ _IMPORTED: Final = (
 )
 #: Packages whose modules are imported once they are needed; none of them does anything then.
 _LATE: Final = ("tidepool/cli", "tidepool/provider", "tidepool/scaling/daemon", "tidepool/conversion")
+_NETWORK: Final = "/proc/self/ns/net"
 _LARGEST: Final = 1 << 20
 _ANSWER: Final = 64
 
@@ -111,7 +112,11 @@ class ForkServer:
         streams: Sequence[int],
         namespace: str = "",
     ) -> ForkedProcess:
-        """Fork what `python ARGV` is: ``-m MODULE ...``, or a path and what follows it."""
+        """Fork what `python ARGV` is: ``-m MODULE ...``, or a path and what follows it.
+
+        Without a ``namespace`` it is in the network of whoever calls, as a child would be.
+        """
+        namespace = namespace or f"/proc/{os.getpid()}/task/{threading.get_native_id()}/ns/net"
         request = {"argv": list(argv), "cwd": str(cwd), "env": dict(env), "namespace": namespace}
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         connection.connect(self._path)
@@ -235,7 +240,8 @@ def _become(request: Mapping[str, Any], descriptors: Sequence[int], server: Fork
             os.close(descriptor)
         os.environ.clear()
         os.environ.update(request["env"])
-        enter(request["namespace"])
+        if not Path(_NETWORK).samefile(request["namespace"]):
+            enter(request["namespace"])
         os.chdir(request["cwd"])
         of_path = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
         sys.path[:] = [*of_path, *(each for each in sys.path if each not in of_path)]

@@ -120,18 +120,26 @@ class Cluster:
 
         It is forked where nothing but another network leads to it (`tests.forking`).
         """
-        environment = {**self.environment, **environment}
         inside = namespace_of([*through, *self.through])
-        if inside is not None:
-            words = ["-m", "tidepool.cli", "--stack", self.stack, *arguments]
-            return fork_server().run(
-                words, self.folder, environment, stdin=stdin, timeout_s=timeout_s, namespace=inside
-            )
-        command = [*through, *self.command, *arguments]
+        if inside is None:
+            return self.start(*arguments, timeout_s=timeout_s, stdin=stdin, through=through, **environment)
+        words = ["-m", "tidepool.cli", "--stack", self.stack, *arguments]
+        env = {**self.environment, **environment}
+        return fork_server().run(words, self.folder, env, stdin=stdin, timeout_s=timeout_s, namespace=inside)
+
+    def start(
+        self,
+        *arguments: str,
+        timeout_s: float = LONG_S,
+        stdin: str | None = None,
+        through: Sequence[str] = (),
+        **environment: str,
+    ) -> subprocess.CompletedProcess[str]:
+        """The same, started as a person's shell does."""
         return subprocess.run(
-            command,
+            [*through, *self.command, *arguments],
             cwd=self.folder,
-            env=environment,
+            env={**self.environment, **environment},
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
