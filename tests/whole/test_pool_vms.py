@@ -7,81 +7,34 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests import versions
-from tests.golden import golden_store
-from tests.infrastructures.libvirt.daemon import SOFTWARE, Host, a_host, missing
-from tests.plugins.serving import search_path
+from tests.infrastructures.libvirt.daemon import SOFTWARE, missing
 from tests.toolchain import needs_kubernetes
-from tests.whole.cluster import SPEC, until
-from tests.whole.pools import POOL, PoolCluster, spec
+from tests.whole.cluster import until
+from tests.whole.pools import POOL, PoolCluster
 from tests.whole.switching import kill_driver
+from tests.whole.vms import BOOT_S, IMAGE, a_pool_of_vms
 from tidepool import toolchain
 from tidepool.clients.slurm import JobState
-from tidepool.cluster.names import CLUSTER_NETWORK
-from tidepool.infrastructures.libvirt.ask import output_of, virsh
-from tidepool.infrastructures.local.kernel import read_network
 
-IMAGE = "debian-12-vm-converged"
 pytestmark = [
     pytest.mark.slow,
     needs_kubernetes,
     pytest.mark.skipif(bool(missing(file_server=True)), reason=missing(file_server=True)),
     pytest.mark.runs("libvirt", SOFTWARE, versions.slurm(IMAGE), versions.built(toolchain.KUBERNETES)),
 ]
-#: By the clock, where the emulator gets hardly anything of the processors.
-BOOT_S = 1200.0
 SLURMS, KUBERNETES = {"munged", "slurmd"}, {"containerd", "kubelet"}
 
 
 @pytest.fixture
 def pool(images: Path, tmp_path: Path) -> Iterator[PoolCluster]:
-    """A cluster of this machine, whose pool has two VMs on the cluster's bridge."""
-    assert golden_store("debian-12", IMAGE) == images
-    wanted = spec(2, image=IMAGE, deadline_s=600)
-    later = {key: wanted.pop(key) for key in ("pools", "kubernetes")}
-    cluster = PoolCluster.make(tmp_path / "cluster", images, f"t{uuid.uuid4().hex[:8]}", **wanted)
-    try:
-        cluster.up()
-        with a_host_there(cluster, tmp_path) as host:
-            cluster.spec |= {**later, "infrastructures": {"libvirt": place(host, tmp_path / "pool")}}
-            emulated = {"virtualization": "qemu", "disk": "6GiB"}
-            cluster.spec["pools"][0]["infrastructure"] = {"name": "libvirt", "options": emulated}
-            cluster.up(timeout_s=BOOT_S)
-            try:
-                yield cluster
-            finally:
-                # As long as the host answers, and the network is there.
-                cluster.down(BOOT_S)
-            assert output_of(virsh, host.uri, "list", "--all", "--name").split() == []
-    finally:
-        cluster.through = ()
-        cluster.down()
-
-
-@contextmanager
-def a_host_there(cluster: PoolCluster, folder: Path) -> Iterator[Host]:
-    """A host with libvirt on the cluster's network, and the cluster's homes by NFS."""
-    network = read_network(cluster.data, cluster.stack, CLUSTER_NETWORK)
-    assert network is not None
-    cluster.through, cluster.path = network.prefix, search_path(folder / "plugins", "libvirt")
-    home = cluster.data / cluster.stack / "volumes" / "home"
-    with a_host(folder / "host", network.prefix, {"home": home}) as host:
-        yield host
-
-
-def place(host: Host, folder: Path) -> dict[str, Any]:
-    # The switch's address, where the file server listens: the network's last.
-    home = f"{IPv4Network(SPEC['network'])[-2]}:/home"
-    return {"hosts": {"here": host.uri}, "bridge": "switch", "pool": str(folder), "volumes": {"home": home}}
+    with a_pool_of_vms(tmp_path, 2) as it:
+        yield it
 
 
 def everything(pool: PoolCluster, node: str) -> set[str]:

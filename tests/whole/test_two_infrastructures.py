@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,13 @@ import pytest
 
 from tests import versions
 from tests.golden import golden_store
-from tests.infrastructures.libvirt.daemon import SOFTWARE, Host, a_host, missing
-from tests.plugins.serving import search_path
+from tests.infrastructures.libvirt.daemon import SOFTWARE, Host, missing
 from tests.whole.breathing import completed, machines, scale_until
-from tests.whole.cluster import SPEC, Cluster
+from tests.whole.cluster import Cluster
 from tests.whole.conftest import a_cluster
+from tests.whole.vms import BOOT_S, a_host_there, domains, emulated, place
 from tidepool.clients.slurm import JobState
-from tidepool.cluster.names import CLUSTER_NETWORK
 from tidepool.infrastructures.libvirt.ask import output_of, virsh
-from tidepool.infrastructures.local.kernel import read_network
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,8 +38,6 @@ FLEET: dict[str, Any] = {
     "shape": {"cpus": 1, "memory": "256MiB"},
     "idle_timeout_s": 1,
 }
-#: By the clock, where the emulator gets hardly anything of the processors.
-BOOT_S = 1200.0
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +50,7 @@ def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def host(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """A host with libvirt on the cluster's network, and the cluster's homes by NFS."""
-    network = read_network(cluster.data, cluster.stack, CLUSTER_NETWORK)
-    assert network is not None
-    home = cluster.data / cluster.stack / "volumes" / "home"
-    cluster.through = network.prefix
-    cluster.path = search_path(tmp_path_factory.mktemp("plugins"), "libvirt")
-    with a_host(tmp_path_factory.mktemp("host") / "h", network.prefix, {"home": home}) as it:
+    with a_host_there(cluster, tmp_path_factory.mktemp("host")) as it:
         try:
             yield it
         finally:
@@ -72,23 +61,12 @@ def host(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def spanning(host: Host, folder: Path, **options: Any) -> dict[str, Any]:
     """The parts of the spec that say where nodes come from."""
-    # The switch's address, where the file server listens: the network's last.
-    home = f"{IPv4Network(SPEC['network'])[-2]}:/home"
-    place = {
-        "hosts": {"here": host.uri},
-        "bridge": "switch",
-        "pool": str(folder),
-        "volumes": {"home": home},
-    }
-    emulated = {"virtualization": "qemu", "disk": "6GiB", **options}
     first = {"name": "local", "max_nodes": 1}
-    then = {"name": "libvirt", "image": IMAGE, "options": emulated}
-    return {"infrastructures": {"libvirt": place}, "fleets": [{**FLEET, "infrastructures": [first, then]}]}
-
-
-def domains(host: Host) -> list[str]:
-    """The VMs that there are, in whatever state."""
-    return output_of(virsh, host.uri, "list", "--all", "--name").split()
+    then = {"name": "libvirt", "image": IMAGE, "options": emulated(**options)}
+    return {
+        "infrastructures": {"libvirt": place(host, folder)},
+        "fleets": [{**FLEET, "infrastructures": [first, then]}],
+    }
 
 
 def why(cluster: Cluster, what: str, name: str | int) -> str:
