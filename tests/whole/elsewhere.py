@@ -22,6 +22,8 @@ from tidepool.infrastructures.connection import transport
 
 #: What a job does for as long as its nodes are to stay, until `Elsewhere.tell`.
 UNTIL_TOLD = "until test -e go-on; do sleep 1; done"
+#: Takes more memory than a node of these tests has.
+TAKES_MUCH = "exec python3 -c 'bytearray(400 << 20)'"
 
 
 def example(name: str) -> dict[str, Any]:

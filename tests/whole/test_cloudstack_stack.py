@@ -17,7 +17,7 @@ from tests.infrastructures.cloudstack.kernel_cloud import IMAGE, TEMPLATE, Kerne
 from tests.infrastructures.cloudstack.server import KEY, SECRET
 from tests.whole.breathing import scale_until
 from tests.whole.cluster import LONG_S, summary
-from tests.whole.elsewhere import UNTIL_TOLD, Elsewhere, example
+from tests.whole.elsewhere import TAKES_MUCH, UNTIL_TOLD, Elsewhere, example
 from tidepool.clients.slurm import JobState
 
 pytestmark = [
@@ -99,6 +99,7 @@ def test_the_stack_of_the_project_comes_up_survives_a_stock_out_and_a_lost_answe
     assert ended.state is JobState.COMPLETED
     written = cluster.on("login-1", "cat", "/home/researcher/where.out").stdout
     assert len(written.split()) == 2
+    cluster.until_job(cluster.submit(TAKES_MUCH, memory_mib=80), JobState.OUT_OF_MEMORY, timeout_s=LONG_S)
 
     # What user data says, root alone may ask for.
     asked = ("import socket, sys", f"print(socket.socket().connect_ex(('{zone.gateway}', 80)))")

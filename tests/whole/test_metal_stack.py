@@ -15,7 +15,7 @@ from tests.infrastructures.metal.bmcs import PASSWORD, ROOT, USER
 from tests.infrastructures.metal.kernel_hosts import IMAGE, KernelHosts, kernel_hosts
 from tests.whole.breathing import scale_until
 from tests.whole.cluster import LONG_S, summary
-from tests.whole.elsewhere import Elsewhere, example
+from tests.whole.elsewhere import TAKES_MUCH, Elsewhere, example
 from tidepool.clients.slurm import JobRequest, JobState
 from tidepool.infrastructures.metal.inventory import Claim
 
@@ -109,10 +109,10 @@ def test_hosts_are_on_while_jobs_need_them_and_are_given_back_as_they_were(
     scale_until(cluster, lambda: site.on() == {"head"}, "nobody needs them", UP_S)
     assert (claims(site), site.bmcs.tags["beta"]) == ({"head": "ctl"}, TAG)
 
-    # The BMC of one answers 500 from now on: the next job has the other.
+    # The BMC of one answers 500 from now on: the next job has the other, and is held to its memory there.
     site.bmcs.fails.add("alpha")
-    one = submit(cluster, "hostname >one.out")
-    scale_until(cluster, lambda: cluster.job(one).state is JobState.COMPLETED, "the next job runs", UP_S)
+    one = submit(cluster, f"hostname >one.out; {TAKES_MUCH}", memory_mib=80)
+    scale_until(cluster, lambda: cluster.job(one).state is JobState.OUT_OF_MEMORY, "the next job runs", UP_S)
     assert site.bmcs.system("beta")["resets"].count("On") == 2
     assert (homes / "one.out").read_text().strip() in {"cpu-1", "cpu-2"}
     site.bmcs.fails.clear()

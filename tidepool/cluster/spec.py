@@ -53,7 +53,7 @@ from tidepool.cluster.slots import Slot
 from tidepool.cluster.users import RESEARCHER, Directory, Group, User
 
 #: Infrastructures whose machines can make control groups, by which slurmd confines jobs: `docs/confinement.md`.
-CONFINING: Final = frozenset({"aws", "libvirt", "local", "ssh"})
+CONFINING: Final = frozenset({"aws", "cloudstack", "libvirt", "local", "metal", "ssh"})
 
 
 class Partition(Part):
