@@ -119,10 +119,14 @@ class ForkServer:
         namespace = namespace or f"/proc/{os.getpid()}/task/{threading.get_native_id()}/ns/net"
         request = {"argv": list(argv), "cwd": str(cwd), "env": dict(env), "namespace": namespace}
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        connection.connect(self._path)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST)
-        socket.send_fds(connection, [json.dumps(request).encode()], streams)
-        return ForkedProcess(connection)
+        try:
+            connection.connect(self._path)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST)
+            socket.send_fds(connection, [json.dumps(request).encode()], streams)
+            return ForkedProcess(connection)
+        except BaseException:
+            connection.close()
+            raise
 
     def run(
         self,
@@ -205,6 +209,9 @@ def serve(listener: socket.socket) -> None:
         if listener.fileno() in ready:
             connection, _ = listener.accept()
             message, descriptors, _, _ = socket.recv_fds(connection, _LARGEST, 3)
+            if not message:
+                connection.close()
+                continue  # whoever asked is gone
             if threading.active_count() > 1:
                 raise RuntimeError("a module has started a thread, which fork cannot copy")
             pid = os.fork()
@@ -218,7 +225,8 @@ def serve(listener: socket.socket) -> None:
                 _become(json.loads(message), descriptors, ForkServer(listener_path))
             for descriptor in descriptors:
                 os.close(descriptor)
-            connection.send(str(pid).encode())
+            with suppress(OSError):
+                connection.send(str(pid).encode())
             children[os.pidfd_open(pid)] = pid, connection
         elif 0 in ready:
             return
