@@ -5,7 +5,7 @@ things. What is forked has a process, a session, an environment, a folder and st
 What `/proc` tells of it is the server's, though, and its parent is the server: who looks there, or kills, starts the program itself.
 
 `python -m tests.forking FD` serves the socket FD until its own standard input ends. A request is one message of JSON (`argv`, as
-Python has it, `cwd`, `env`, `namespace`, `path` of the socket), with three descriptors; answers are the process's id, and what
+Python has it, `cwd`, `env` and the path of a network's `namespace`), with three descriptors, its streams; answers are the process's id, and what
 `waitpid` says of its end.
 """
 
@@ -102,7 +102,7 @@ class ForkServer:
     """The server, as its tests and what it forked see it."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
 
     def fork(
         self,
@@ -120,7 +120,7 @@ class ForkServer:
         request = {"argv": list(argv), "cwd": str(cwd), "env": dict(env), "namespace": namespace}
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            connection.connect(self._path)
+            connection.connect(self.path)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST)
             socket.send_fds(connection, [json.dumps(request).encode()], streams)
             return ForkedProcess(connection)
