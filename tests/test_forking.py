@@ -58,7 +58,7 @@ def test_one_that_does_not_end_in_time_is_killed(tmp_path: Path) -> None:
     program = written(tmp_path, "import os, time; print(os.getpid(), flush=True); time.sleep(1000)")
     with pytest.raises(subprocess.TimeoutExpired) as late:
         fork_server().run([program], tmp_path, ENV, timeout_s=3)
-    process = int(late.value.stdout)
+    process = int(late.value.stdout or b"")
     assert not Path(f"/proc/{process}").exists()
 
 
