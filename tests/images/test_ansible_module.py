@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tidepool.images import ansible_module
-from tidepool.images.build import _serve_modules
+from tidepool.images.build import serve_modules
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_server_that_does_not_come_up_ends_the_build(tmp_path: Path) -> None:
     dead.write_text("#!/bin/sh\nexit 1\n")
     dead.chmod(0o755)
     hook = tmp_path / "hook"
-    hook.write_text("set -eu\n" + _serve_modules(()).replace("cp --recursive", ": cp"))
+    hook.write_text("set -eu\n" + serve_modules(()).replace("cp --recursive", ": cp"))
     done = subprocess.run(
         ["/bin/sh", str(hook), str(tmp_path / "root")],
         env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"},

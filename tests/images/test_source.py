@@ -26,11 +26,21 @@ from tidepool.images import (
 from tidepool.images import source as source_module
 
 #: Images for machines of converged pools.
-BOTH = (CONVERGED, NEXT_CONVERGED, "debian-12-vm-converged")
+BOTH = (
+    CONVERGED,
+    NEXT_CONVERGED,
+    "debian-12-vm-converged",
+    "debian-12-cloud-converged",
+    "debian-12-metal-converged",
+    "debian-12-flux",
+)
+#: For those whose roles have an image each.
+KUBERNETES_ALONE = ("debian-13-vm-kubernetes",)
 #: Those of the repository: what a person has beside them, a folder of his own or one left empty, is not tested.
 IMAGES = {
     "debian-12",
     "debian-12-cloud",
+    "debian-12-cloud-nfs",
     "debian-12-dev",
     "debian-12-metal",
     "debian-12-nfs",
@@ -40,6 +50,7 @@ IMAGES = {
     "debian-13-slurm-22.05",
     "debian-14",
     *BOTH,
+    *KUBERNETES_ALONE,
 }
 RECIPE = "release: bookworm\npackages: [munge]\nroles: [one]\nusers: {munge: {uid: 980}}\n"
 
@@ -176,17 +187,25 @@ def test_each_image_of_the_repository_has_its_test() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in BOTH else []) for name in sorted(IMAGES)],
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in (*BOTH, *KUBERNETES_ALONE) else [])
+        for name in sorted(IMAGES)
+    ],
 )
-def test_the_images_of_the_repository_are_whole(name: str) -> None:
+def test_the_images_of_the_repository_are_whole(name: str, tmp_path: Path) -> None:
     folder = ROOT / "images" / name
     environment = dict(os.environ)
-    if read_recipe(folder, ROOT / "playbooks").tools:
+    recipe = read_recipe(folder, ROOT / "playbooks")
+    if recipe.tools:
         kubernetes_tools()
+    for word in recipe.folders.values():
+        (tmp_path / word).mkdir()
+        (tmp_path / word / "program").touch()
+        environment[f"TIDEPOOL_FOLDER_{word.upper()}"] = str(tmp_path / word)
     source = read_source(folder, ROOT / "playbooks", architecture="amd64", environment=environment)
     assert source.digest
-    assert source.lacking("slurm") == ()
-    assert (source.lacking("kubernetes") == ()) == (name in BOTH)
+    assert (source.lacking("slurm") == ()) == (name not in KUBERNETES_ALONE)
+    assert (source.lacking("kubernetes") == ()) == (name in (*BOTH, *KUBERNETES_ALONE))
 
 
 class Extending:

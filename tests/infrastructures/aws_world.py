@@ -43,7 +43,10 @@ class Made(AwsMachines):
                     {"ResourceType": "instance", "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}
                 ],
             )
-        return self._known(key)
+        made = self._known(key)
+        # AWS takes it with the launch, of which moto forgets it.
+        self.ec2.modify_instance_attribute(InstanceId=made.machine_id, DisableApiTermination={"Value": True})
+        return made
 
     def _known(self, key: MachineKey) -> Machine:
         found = self.read(key)
@@ -64,11 +67,16 @@ class AwsWorld:
         self.ec2.stop_instances(InstanceIds=[self._id(key)])
 
     def vanish(self, key: MachineKey) -> None:
+        """AWS itself takes it back, which no protection prevents."""
+        self.ec2.modify_instance_attribute(InstanceId=self._id(key), DisableApiTermination={"Value": False})
+        self.delete_outside(key)
+
+    def delete_outside(self, key: MachineKey) -> None:
         self.ec2.terminate_instances(InstanceIds=[self._id(key)])
 
     def keep(self, key: MachineKey) -> None:
-        """It is kept from being deleted."""
-        self.ec2.modify_instance_attribute(InstanceId=self._id(key), DisableApiTermination={"Value": True})
+        """It is kept from being deleted: whoever asks has no right to."""
+        self.front.denied.add("TerminateInstances")
 
     def _id(self, key: MachineKey) -> str:
         found = self.infrastructure.read(key)

@@ -55,8 +55,8 @@ class CloudStackWorld:
     def vanish(self, key: MachineKey) -> None:
         self.cloud.take_away(key.node)
 
-    def protect(self, key: MachineKey, on: bool = True) -> None:
-        self.cloud.vm(key.node)["deleteprotection"] = on
+    def delete_outside(self, key: MachineKey) -> None:
+        self.infrastructure.api.call("destroyVirtualMachine", id=self.cloud.vm(key.node)["id"], expunge=True)
 
 
 @dataclass
@@ -70,6 +70,12 @@ class SimulatorWorld:
         self._do("stopVirtualMachine", key, forced=True)
 
     def vanish(self, key: MachineKey) -> None:
+        found = self.infrastructure.read(key)
+        assert found is not None
+        self.infrastructure.api.call("updateVirtualMachine", id=found.machine_id, deleteprotection=False)
+        self.delete_outside(key)
+
+    def delete_outside(self, key: MachineKey) -> None:
         self._do("destroyVirtualMachine", key, expunge=True)
 
     def _do(self, command: str, key: MachineKey, **more: Any) -> None:

@@ -15,6 +15,8 @@ import pytest
 
 from tests.infrastructures.aws_world import aws_world
 from tests.infrastructures.cloudstack_world import SIMULATOR, cloudstack_world, simulator_world
+from tests.infrastructures.ironic.server import Server, ironic
+from tests.infrastructures.ironic_world import ironic_world
 from tests.infrastructures.kubernetes_world import KubernetesWorld
 from tests.infrastructures.libvirt.daemon import Host, a_host, missing
 from tests.infrastructures.libvirt.fake import FakeHost, FakeHosts
@@ -139,13 +141,21 @@ def libvirtd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield host
 
 
+@pytest.fixture(scope="session")
+def ironic_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A real one, which takes its time to start."""
+    with ironic(tmp_path_factory.mktemp("ironic")) as server:
+        yield server
+
+
+#: Those of real services that take their time.
+_REAL = [pytest.param(name, marks=pytest.mark.slow) for name in ("ironic", "libvirtd")]
+
 #: A CloudStack that somebody has, where the environment says so (`docs/infrastructures/cloudstack.md`).
 _SIMULATORS = ["cloudstack-simulator"] if SIMULATOR in os.environ else []
 
 
-@pytest.fixture(
-    params=[*FAKES, *SERVED, *_SIMULATORS, "toy", "local", pytest.param("libvirtd", marks=pytest.mark.slow)]
-)
+@pytest.fixture(params=[*FAKES, *SERVED, *_SIMULATORS, "toy", "local", *_REAL])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if request.param in FAKES:
         yield FAKES[request.param]()
@@ -160,6 +170,10 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         return
     if request.param == "toy":
         yield ToyWorld(MakingToys(request.getfixturevalue("tmp_path")))
+        return
+    if request.param == "ironic":
+        with ironic_world(request.getfixturevalue("ironic_server")) as enrolled:
+            yield enrolled
         return
     if request.param == "libvirtd":
         host: Host = request.getfixturevalue("libvirtd")

@@ -11,6 +11,8 @@ from typing import Final
 from tests.infrastructures.aws_world import aws_world
 from tests.infrastructures.cloudstack_world import cloudstack_world
 from tests.infrastructures.conftest import FakeWorld, World
+from tests.infrastructures.ironic.server import Server
+from tests.infrastructures.ironic_world import ironic_world
 from tests.infrastructures.kubernetes_world import KubernetesWorld
 from tests.infrastructures.libvirt.fake import FakeHost, FakeHosts
 from tests.infrastructures.libvirt_world import LibvirtWorld, Made
@@ -19,6 +21,7 @@ from tests.infrastructures.nomad_world import nomad_world
 from tests.infrastructures.ssh_world import ssh_world
 from tests.simulation.infrastructure import FakeInfrastructure
 from tidepool.infrastructures import Machine, MachineKey
+from tidepool.infrastructures.ironic.inventory import EXTRA
 from tidepool.simulation.machines import MachineRequest
 
 #: What each machine of `tests.infrastructures.conftest.a_request` takes.
@@ -90,13 +93,6 @@ def _aws() -> Faulty:
         world.front.unseen_s = 3600
         return machine
 
-    def release(key: MachineKey) -> None:
-        found = world.infrastructure.read(key)
-        assert found is not None
-        world.ec2.modify_instance_attribute(
-            InstanceId=found.machine_id, DisableApiTermination={"Value": False}
-        )
-
     return Faulty(
         world,
         stock=lambda count: setattr(world.front, "stock", count),
@@ -104,7 +100,7 @@ def _aws() -> Faulty:
         unseen=unseen,
         show=lambda: setattr(world.front, "unseen_s", 0),
         keep=world.keep,
-        release=release,
+        release=lambda _: world.front.denied.clear(),
     )
 
 
@@ -190,8 +186,8 @@ def _cloudstack() -> Iterator[Faulty]:
             lose_answer=lambda: setattr(cloud, "lose", 1),
             unseen=unseen,
             show=cloud.unseen.clear,
-            keep=world.protect,
-            release=lambda key: world.protect(key, on=False),
+            keep=lambda _: cloud.denied.add("destroyVirtualMachine"),
+            release=lambda _: cloud.denied.clear(),
         )
 
 
@@ -215,6 +211,38 @@ def _metal() -> Iterator[Faulty]:
             show=lambda: world.bmcs.tags.update(late),
             keep=lambda key: world.bmcs.read_only.add(world.host(key)),
             release=lambda _: world.bmcs.read_only.clear(),
+        )
+
+
+@contextmanager
+def ironic_faults(server: Server) -> Iterator[Faulty]:
+    """A real Ironic, and how it has these faults."""
+    with ironic_world(server) as world:
+        late: dict[str, str] = {}
+
+        def unseen(request: MachineRequest) -> Machine:
+            """Who looks has a copy of before it was claimed: nothing says whose its instance is."""
+            machine = world.infrastructure.create(request)
+            (held,) = world.infrastructure.hosts.find(request.key.stack)
+            late[held.host.name] = held.host.marked
+            world.server.change(held.host.name, "/extra", {})
+            return machine
+
+        def show() -> None:
+            for name, marked in late.items():
+                world.server.change(name, f"/extra/{EXTRA}", marked)
+
+        def protect(key: MachineKey, *, on: bool) -> None:
+            world.server.change(world.host(key), "/protected", on)
+
+        yield Faulty(
+            world,
+            stock=world.leave,
+            lose_answer=lambda: setattr(world.faults, "lose", 1),
+            unseen=unseen,
+            show=show,
+            keep=lambda key: protect(key, on=True),
+            release=lambda key: protect(key, on=False),
         )
 
 

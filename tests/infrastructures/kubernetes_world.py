@@ -15,9 +15,12 @@ from tidepool.cluster.failures import InsufficientCapacity
 from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.kubernetes.machines import KubernetesMachines, kind_of, kinds_of_failures
 from tidepool.infrastructures.kubernetes.namespace import STACK_LABEL, labels_of
+from tidepool.infrastructures.kubernetes.pod import JOBS_END_S
 from tidepool.simulation.machines import MachineRequest
 
 NAMESPACE = "physics"
+#: How long jobs run.
+_JOB_S = 3600.0
 #: How long a pod waits for room, before that is a failure.
 ROOM_S = 20.0
 
@@ -60,6 +63,7 @@ class MakingPods(KubernetesMachines):
                 cpu_milli=int(request.cpus * 1000),
                 memory_mib=request.memory_mib,
                 labels=labels_of(key.stack, key.fleet, key.node, request.address),
+                grace_s=JOBS_END_S,
             )
             self.fake._changed()
 
@@ -110,6 +114,11 @@ class KubernetesWorld:
 
     def vanish(self, key: MachineKey) -> None:
         self.fake.delete_pod(self.pod(key), grace_s=0)
+
+    def delete_outside(self, key: MachineKey) -> None:
+        """`kubectl delete pod`, while a job runs there: its hook waits."""
+        self.fake.has_stopped_within(self.pod(key), _JOB_S)
+        self.fake.delete_pod(self.pod(key))
 
     def with_machines(self) -> KubernetesMachines:
         """As the scaler has it, where fleets are pods and machines of Cluster API."""

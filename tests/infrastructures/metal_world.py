@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidepool.infrastructures import Machine, MachineKey
+from tidepool.infrastructures.boot_media.media import Report, Task
 from tidepool.infrastructures.metal.inventory import Claim, Need
 from tidepool.infrastructures.metal.machine import Hosts, Order
 from tidepool.infrastructures.metal.machines import MetalMachines
@@ -24,18 +25,40 @@ NAMES = ("alpha", "beta", "gamma")
 class Taken(MetalMachines):
     """Hosts that are taken as the resource tidepool:metal:Machine does."""
 
-    base: str = ""
     need: Need = field(default_factory=lambda: Need(1, 64))
-    #: The nodes that hosts were booted as, where the resource has a file.
-    boots: dict[str, str] = field(default_factory=dict)
+    #: More of each order.
+    order: dict[str, Any] = field(default_factory=dict)
 
     def create(self, request: MachineRequest) -> Machine:
-        order = Order(
-            request.key, self.need, tuple(self.hosts.entries), lambda host: f"{self.base}{host}.iso"
-        )
-        held = self.hosts.take(order, self.waiting(self.delete_s))
-        self.boots[held.host] = request.key.node
-        return self.to_machine(held)
+        order = Order(request.key, self.need, tuple(self.hosts.entries), **self.order)
+        return self.to_machine(self.hosts.take(order, self.waiting(self.delete_s)))
+
+
+@dataclass(frozen=True, slots=True)
+class Boots:
+    """`tidepool.infrastructures.metal.tasks.Media` below ``base``: the nodes that hosts were booted as, where the resource has files."""
+
+    base: str
+    nodes: dict[str, str] = field(default_factory=dict)
+
+    def publish(self, host: str, claim: Claim, task: Task) -> str:
+        self.nodes[host] = claim.node
+        return f"{self.base}{host}.iso"
+
+    def begin(self, host: str, *, begun: bool) -> None:
+        """Nothing is on disks."""
+
+    def report(self, host: str, claim: Claim, task: Task) -> Report | None:
+        return None
+
+    def is_doing(self, host: str, claim: Claim, task: Task) -> bool:
+        return False
+
+    def may_have_written(self, host: str, claim: Claim) -> bool:
+        return False
+
+    def withdraw(self, host: str) -> None:
+        """It is told what it was booted as while it does not answer, whatever came of that."""
 
 
 @dataclass
@@ -74,17 +97,15 @@ def metal_world() -> Iterator[MetalWorld]:
     from tests.infrastructures.metal.bmcs import BOOTS, bmcs
 
     with bmcs(*NAMES) as made:
-        hosts = Hosts({name: made.entry(name) for name in NAMES})
-        boots: dict[str, str] = {}
+        boots = Boots(made.url + BOOTS)
+        hosts = Hosts({name: made.entry(name) for name in NAMES}, boots)
         address = lambda node: IPv4Address(f"10.77.1.{node.rpartition('-')[2]}")  # noqa: E731
         taken = Taken(
             hosts,
             address,
-            lambda host: boots.get(host, ""),
+            lambda host: boots.nodes.get(host, ""),
             0.2,
             patience_s=0.0,
             sleep=lambda _: None,
-            base=made.url + BOOTS,
-            boots=boots,
         )
         yield MetalWorld(made, taken)

@@ -69,9 +69,48 @@ def test_a_new_machine_is_listed_late_and_not_seen_is_not_gone(world: AwsWorld) 
 def test_a_refused_delete_leaves_the_machine(world: AwsWorld) -> None:
     world.infrastructure.create(request(world))
     world.keep(request(world).key)
-    with pytest.raises(Permanent, match=r"cpu-1 .*OperationNotPermitted.*may not be terminated"):
+    with pytest.raises(Permanent, match=r"cpu-1 .*UnauthorizedOperation.*not authorized"):
         world.infrastructure.delete(request(world).key)
     assert nodes(world) == ["cpu-1"]
+
+
+def test_a_machine_whose_protection_may_not_be_taken_off_stays_and_the_right_is_named(
+    world: AwsWorld,
+) -> None:
+    world.infrastructure.create(request(world))
+    world.front.denied.add("ModifyInstanceAttribute")
+    with pytest.raises(Permanent, match=r"UnauthorizedOperation\) when calling the ModifyInstanceAttribute"):
+        world.infrastructure.delete(request(world).key)
+    assert nodes(world) == ["cpu-1"]
+
+
+def test_one_that_is_not_protected_is_terminated_at_once(world: AwsWorld) -> None:
+    """A spot machine, one of an earlier release, or one whose deletion was cut off when its protection was gone."""
+    made = world.infrastructure.create(request(world))
+    world.ec2.modify_instance_attribute(InstanceId=made.machine_id, DisableApiTermination={"Value": False})
+    world.front.denied.add("ModifyInstanceAttribute")
+    world.infrastructure.delete(made.key)
+    assert nodes(world) == []
+
+
+def test_a_deletion_that_is_cut_off_without_the_protection_is_done_by_the_next(world: AwsWorld) -> None:
+    made = world.infrastructure.create(request(world))
+    terminate = world.infrastructure.ec2.terminate_instances
+    calls: list[object] = []
+
+    def cut_off(**asked: object) -> object:
+        calls.append(asked)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return terminate(**asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.infrastructure.ec2, "terminate_instances", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            world.infrastructure.delete(made.key)
+    assert nodes(world) == ["cpu-1"]
+    world.infrastructure.delete(made.key)
+    assert nodes(world) == []
 
 
 def test_a_lost_answer_of_a_delete_is_asked_again(world: AwsWorld) -> None:

@@ -49,6 +49,35 @@ def test_one_that_was_cut_off_before_its_tags_is_found_and_tagged(world: CloudSt
     assert len(world.cloud.vm("cpu-1")["tags"]) == 2
 
 
+def test_one_that_was_cut_off_before_its_protection_is_protected_by_the_next(world: CloudStackWorld) -> None:
+    made = world.infrastructure.create(a_request("one"))
+    assert world.cloud.vm("cpu-1")["deleteprotection"] is True
+    world.cloud.vm("cpu-1")["deleteprotection"] = False
+    assert world.infrastructure.create(a_request("one")) == made
+    assert world.cloud.vm("cpu-1")["deleteprotection"] is True
+
+
+def test_a_deletion_that_is_cut_off_without_the_protection_is_done_by_the_next(
+    world: CloudStackWorld,
+) -> None:
+    made = world.infrastructure.create(a_request("one"))
+    world.cloud.denied.add("destroyVirtualMachine")
+    with pytest.raises(Permanent):
+        world.infrastructure.delete(made.key)
+    assert world.cloud.vm("cpu-1")["deleteprotection"] is False
+    world.cloud.denied.clear()
+    world.infrastructure.delete(made.key)
+    assert nodes(world) == []
+
+
+def test_a_cloudstack_that_has_no_protection_is_asked_for_none(world: CloudStackWorld) -> None:
+    world.cloud.is_older = True
+    made = world.infrastructure.create(a_request("one"))
+    world.infrastructure.delete(made.key)
+    assert nodes(world) == []
+    assert "updateVirtualMachine" not in world.cloud.requests
+
+
 def test_quotas_and_hosts_are_told_apart(world: CloudStackWorld) -> None:
     world.cloud.limits["user_vm"] = 1
     world.infrastructure.create(a_request("one", 1))

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from tests import versions
 from tests.infrastructures.conftest import World, a_request
 from tests.infrastructures.kubernetes_world import KubernetesWorld
 from tidepool.infrastructures import MachineKey
+from tidepool.infrastructures.registry import BUILT_IN, descriptor
 
 pytestmark = [
     pytest.mark.runs("local", "this kernel"),
     pytest.mark.runs("aws", versions.installed("moto")),
     pytest.mark.runs("libvirt", "libvirt of Debian 12"),
 ]
+
+#: By the names of worlds.
+OBJECTS = {name: descriptor(name).objects for name in BUILT_IN}
 
 
 def test_nothing_there_is_nothing_and_deleting_it_succeeds(world: World) -> None:
@@ -88,6 +94,25 @@ def test_a_stopped_machine_is_there_and_runs_again_when_it_is_asked_for(world: W
     # A pod that has ended is never started again: its node gets another.
     assert (again == machine) is not isinstance(world, KubernetesWorld)
     assert world.infrastructure.list(world.stack) == (again,)
+
+
+def test_what_somebody_else_deletes_takes_no_job_with_it_where_the_api_has_what_objects(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    name = request.node.callspec.params["world"]
+    machine = world.infrastructure.create(a_request(world.stack))
+    # Whoever deletes it is refused; or it goes on until its jobs have ended.
+    with suppress(Exception):
+        getattr(world, "delete_outside", world.vanish)(machine.key)
+    found = world.infrastructure.read(machine.key)
+    if OBJECTS.get(name):
+        assert found is not None
+        assert (found.state, found.is_ending) == ("running", name == "kubernetes")
+    else:
+        assert found is None
+    # Its own stack deletes it, whatever objected.
+    world.infrastructure.delete(machine.key)
+    assert world.infrastructure.list(world.stack) == ()
 
 
 def test_a_machine_that_is_gone_from_outside_is_made_again(world: World) -> None:

@@ -7,12 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from tests.infrastructures.conftest import FAKES, SERVED, a_request
-from tests.infrastructures.faulty import FAULTY, LASTING, Faulty, made_faulty
+from tests.infrastructures.faulty import FAULTY, LASTING, Faulty, ironic_faults, made_faulty
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 
 
-@pytest.fixture(params=[*FAULTY, *LASTING])
+@pytest.fixture(params=[*FAULTY, *LASTING, pytest.param("ironic", marks=pytest.mark.slow)])
 def faulty(request: pytest.FixtureRequest) -> Iterator[Faulty]:
+    if request.param == "ironic":
+        with ironic_faults(request.getfixturevalue("ironic_server")) as real:
+            yield real
+        return
     with made_faulty(request.param) as it:
         yield it
 

@@ -150,6 +150,34 @@ def test_machines_of_cluster_api_are_found_and_taken_beside_pods() -> None:
     assert (NAMESPACE, "somebodys") in world.fake.machines
 
 
+def test_a_machine_of_cluster_api_that_somebody_deletes_is_told_and_taken_by_its_stack() -> None:
+    world = KubernetesWorld()
+    key = request(2).key
+    labels = {"tidepool/stack": "one", "tidepool/node": "cpu-2", "tidepool/address": "10.77.1.2"}
+    made = world.fake.add_cluster_machine("cpu-2", NAMESPACE, labels=labels)
+    world.fake.hold_cluster_machine(made)
+    world.fake.delete_cluster_machine(made)
+    machine = world.with_machines().read(key)
+    assert machine is not None
+    assert (machine.state, machine.is_ending) == ("running", True)
+    world.with_machines().delete(key)
+    assert world.with_machines().read(key) is None
+
+
+def test_a_deletion_that_is_cut_off_without_the_hook_is_done_by_the_next() -> None:
+    world = KubernetesWorld()
+    labels = {"tidepool/stack": "one", "tidepool/node": "cpu-2"}
+    made = world.fake.add_cluster_machine("cpu-2", NAMESPACE, labels=labels)
+    world.fake.hold_cluster_machine(made)
+    world.fake.denied.add(Right("delete", "machines", "cluster.x-k8s.io", NAMESPACE))
+    with pytest.raises(Permanent):
+        world.with_machines().delete(request(2).key)
+    assert not world.fake.machines[NAMESPACE, "cpu-2"].is_held
+    world.fake.denied.clear()
+    world.with_machines().delete(request(2).key)
+    assert world.fake.machines == {}
+
+
 def test_without_cluster_api_machines_cannot_be_listed_and_none_is_taken_for_gone() -> None:
     world = KubernetesWorld()
     world.fake.has_cluster_api = False

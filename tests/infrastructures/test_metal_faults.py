@@ -20,8 +20,9 @@ from tests.infrastructures.conftest import a_request
 from tests.infrastructures.metal_world import MetalWorld, metal_world
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures import MachineKey
+from tidepool.infrastructures.boot_media.credentials import read_credentials
 from tidepool.infrastructures.metal.inventory import Claim, Need
-from tidepool.infrastructures.metal.redfish import Conflict, Silent, read_credentials
+from tidepool.infrastructures.metal.redfish import Conflict, Silent
 
 pytestmark = [
     pytest.mark.runs("metal", versions.installed("sushy"), f"Redfish of {versions.installed('sushy-tools')}")

@@ -24,6 +24,7 @@ from tidepool.infrastructures.registry import (
 )
 
 ROOT = Path(__file__).parents[2]
+PAGE_ORDER = ("local", "libvirt", "aws", "cloudstack", "metal", "ironic", "kubernetes", "ssh", "nomad")
 #: Imports all that the program of a stack does, and says which modules that loaded.
 LOADED = """
 import sys
@@ -57,6 +58,12 @@ def test_local_is_this_machine() -> None:
     assert infrastructures_of(spec_with(**only), "dev") == {"local": Local("dev")}
 
 
+def test_the_page_says_of_each_what_objects_to_deletions_from_outside() -> None:
+    table = "\n".join(f"| `{name}` | {descriptor(name).objects or 'nothing'} |" for name in PAGE_ORDER)
+    assert table in (ROOT / "docs/infrastructures/README.md").read_text()
+    assert {*PAGE_ORDER} == {*BUILT_IN}
+
+
 def test_a_package_that_is_not_installed_is_told_with_what_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -74,7 +81,7 @@ def test_a_package_is_asked_for_in_the_version_that_is_tested() -> None:
     pins = (ROOT / "requirements-dev.txt").read_text()
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     packages = {name: descriptor(name).package for name in BUILT_IN}
-    others = {"dev", "docs", "setup", "uv"}
+    others = {"dev", "docs", "lab", "setup", "uv"}
     assert {name for name, package in packages.items() if package} == {*groups} - others
     for name, package in packages.items():
         if package is not None:

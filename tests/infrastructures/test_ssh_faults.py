@@ -17,6 +17,7 @@ from tests.infrastructures.ssh_world import SshWorld, a_task, model, ssh_world
 from tidepool.cluster.failures import InsufficientCapacity, Transient
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.ssh.kinds import SshHostKind
+from tidepool.infrastructures.ssh.machines import claim_key
 from tidepool.resources.kind import Home, Refusal
 
 
@@ -53,6 +54,23 @@ def test_a_lost_answer_to_a_delete_is_asked_for_again(world: SshWorld) -> None:
         kind.delete("one/cpu-1", state, a_task())
     kind.delete("one/cpu-1", state, a_task())
     assert tree(world.hosts.root("alpha")) == before
+
+
+def test_a_pools_host_that_is_swept_keeps_nothing_of_the_role_that_it_has(world: SshWorld) -> None:
+    """As where the state was lost: nobody had it lose the role before."""
+    root = world.hosts.root("alpha")
+    (root / "etc/systemd/system").mkdir(parents=True)
+    before = tree(root)
+    machine = world.infrastructure.create(a_request(world.stack))
+    (root / "etc/systemd/system/tidepool-slurm.target").touch()
+    (root / "etc/munge").mkdir()
+    assert world.hosts.keeper("alpha", "note", {"key": claim_key(machine.key)}) == {"noted": True}
+    (root / "etc/munge/munge.key").write_text("the cluster's")
+    for path in ("run/munge/socket", "run/slurm/conf", "var/spool/slurmd/job"):
+        (root / path).parent.mkdir(parents=True)
+        (root / path).write_text("left")
+    world.infrastructure.delete(machine.key)
+    assert tree(root) == before
 
 
 def test_a_host_that_does_not_answer_is_not_gone(world: SshWorld) -> None:

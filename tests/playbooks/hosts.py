@@ -1,6 +1,6 @@
 """Machines that somebody else installed: an ordinary Debian with sshd, and apt whose packages are in a folder.
 
-They are machines of this machine, without systemd, in a network that is there. Each is reached as hosts are, at an address
+They are machines of this machine, started by systemd or by nothing but an sshd, in a network that is there. Each is reached as hosts are, at an address
 and a port of ours that leads to its sshd.
 """
 
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from typing import Any
 import pytest
 
 from tests.golden import golden_store, image_of
+from tests.infrastructures.kernel_vm import DISK, with_systemd
 from tests.infrastructures.local.stacks import Stack
 from tidepool.cluster.boot import File, Folder, Mount, Service
 from tidepool.images import ImageStore, Machine, MirrorError
@@ -30,10 +33,14 @@ from tidepool.infrastructures.local import kernel
 from tidepool.infrastructures.local.kernel import MachineSpec
 
 BARE = Path(__file__).parent / "bare"
+#: The same that systemd starts.
+SYSTEMD = Path(__file__).parent / "bare-systemd"
 PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 #: What the roles install; what that needs comes along.
 PACKAGES = (
     "chrony",
+    "containerd",
+    "containernetworking-plugins",
     "libnss-extrausers",
     "mariadb-client-core",
     "mariadb-server-core",
@@ -42,6 +49,7 @@ PACKAGES = (
     "nftables",
     "openmpi-bin",
     "openssh-server",
+    "runc",
     "slurm-client",
     "slurmctld",
     "slurmd",
@@ -84,9 +92,9 @@ def repository() -> Path:
 
 
 @cache
-def bare_image() -> Path:
+def bare_image(recipe: Path = BARE) -> Path:
     """The root of such a machine."""
-    return image_of(BARE).root
+    return image_of(recipe).root
 
 
 @dataclass
@@ -155,6 +163,34 @@ class Host:
                 back.join()
 
 
+@dataclass
+class SystemdHost(Host):
+    """One that systemd started, in a process namespace of its own: it is entered as people do."""
+
+    key: Path = Path()
+
+    def run(self, *argv: str, timeout_s: float = 60) -> str:
+        options = ("-F", "none", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null")
+        way = ("ssh", "-q", *options, "-i", str(self.key), "-p", str(self.port), "root@127.0.0.1")
+        command = [*way, "--", shlex.join(argv)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+        assert ended.returncode == 0, ended
+        return ended.stdout
+
+    def boot(self) -> None:
+        kernel.create_machine(self.stack.data, self.spec)
+        deadline = time.monotonic() + 60
+        while True:
+            with suppress(OSError, kernel.LocalError):
+                kernel.dial(self.stack.data, self.stack.name, self.name, self.address, 22, 5).close()
+                return
+            assert time.monotonic() < deadline, f"no sshd on {self.name}"
+            time.sleep(0.1)
+
+    def pull_plug(self) -> None:
+        kernel.stop_machine(self.stack.data, self.stack.name, self.name, timeout_s=0)
+
+
 def _pump(one: socket.socket, other: socket.socket) -> None:
     """All that one says, and then that it is over."""
     with suppress(OSError):
@@ -191,7 +227,9 @@ class Site:
 
 
 @contextmanager
-def site(stack: Stack, folder: Path, addresses: Mapping[str, str], *mounts: Mount[str]) -> Iterator[Site]:
+def site(
+    stack: Stack, folder: Path, addresses: Mapping[str, str], *mounts: Mount[str], systemd: bool = False
+) -> Iterator[Site]:
     """Machines by their names, with addresses in the network of ``stack``; nothing of them is left afterwards.
 
     Whoever is in that network reaches them at those addresses as well.
@@ -201,16 +239,22 @@ def site(stack: Stack, folder: Path, addresses: Mapping[str, str], *mounts: Moun
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)], check=True)
     mounts = (Mount(str(repository()), "/srv/packages"), *mounts)
     public_key = key.with_suffix(".pub").read_text()
-    hosts = [
-        Host(stack, name, address, _spec(stack, name, address, mounts, public_key))
+    specs = {
+        name: _spec(stack, name, address, mounts, public_key, systemd=systemd)
         for name, address in addresses.items()
+    }
+    hosts: list[Host] = [
+        SystemdHost(stack, name, spec.address, spec, key=key)
+        if systemd
+        else Host(stack, name, spec.address, spec)
+        for name, spec in specs.items()
     ]
     try:
         for host in hosts:
             host.boot()
+            host.listen()
             host.run("apt-get", "-q", "update")
             host.host_key = host.run("cat", f"{_HOST_KEY}.pub").strip()
-            host.listen()
         known = folder / "known_hosts"
         known.write_text(
             "".join(f"[127.0.0.1]:{host.port},{host.address} {host.host_key}\n" for host in hosts)
@@ -223,16 +267,22 @@ def site(stack: Stack, folder: Path, addresses: Mapping[str, str], *mounts: Moun
 
 
 def _spec(
-    stack: Stack, name: str, address: str, mounts: tuple[Mount[str], ...], public_key: str
+    stack: Stack,
+    name: str,
+    address: str,
+    mounts: tuple[Mount[str], ...],
+    public_key: str,
+    *,
+    systemd: bool,
 ) -> MachineSpec:
     make_key = f"test -s {_HOST_KEY}.pub || ssh-keygen -q -t ed25519 -N '' -C '' -f {_HOST_KEY}"
-    return MachineSpec(
+    spec = MachineSpec(
         stack=stack.name,
         name=name,
         network="net",
         address=address,
         mac="02:00:" + ":".join(f"{int(part):02x}" for part in address.split(".")),
-        image=str(bare_image()),
+        image=str(bare_image(SYSTEMD if systemd else BARE)),
         cpus=2,
         memory_mib=2048,
         services=(
@@ -247,3 +297,4 @@ def _spec(
         mounts=mounts,
         capabilities=_CAPABILITIES,
     )
+    return with_systemd(spec, f"{DISK}{make_key}\n") if systemd else spec

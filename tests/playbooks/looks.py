@@ -9,8 +9,9 @@ from tests.playbooks.hosts import Host
 #: Packages came and went: what apt, dpkg and whoever logged in wrote of that stays.
 _WRITTEN: Final = (
     *("/proc", "/sys", "/dev", "/tmp", "/var/tmp", "/var/cache", "/var/lib/apt", "/var/lib/dpkg"),
-    "/var/lib/ucf",
-    *("/var/log/apt", "/var/log/dpkg.log", "/var/log/alternatives.log", "/srv"),
+    # A timer of Debian's keeps dpkg's state in the latter each night.
+    *("/var/lib/ucf", "/var/backups"),
+    *("/var/log/apt", "/var/log/dpkg.log", "/var/log/alternatives.log", "/var/log/journal", "/srv"),
     *("/run/lock", "/run/motd.dynamic", "/run/sudo", "/run/tidepool-node.lock"),
     "/home/admin/.sudo_as_admin_successful",
 )
@@ -30,13 +31,14 @@ def look(host: Host) -> dict[str, Any]:
     find = f"find / /run -xdev \\( {but} \\) -prune -o"
     listed = host.run("sh", "-c", f"{find} -printf '%p\\t%y %m %U %G %l\\n'", timeout_s=300).splitlines()
     found: dict[str, Any] = dict(line.split("\t") for line in listed)
-    summed = host.run("sh", "-c", f"{find} -type f -print0 | xargs -0 sha256sum", timeout_s=300).splitlines()
-    for digest, path in (line.split("  ", 1) for line in summed):
+    summed = host.run("sh", "-c", f"{find} -type f -print0 | xargs -0 sha256sum -z", timeout_s=300)
+    for digest, path in (line.split("  ", 1) for line in summed.split("\0") if line):
         found[path] += digest
     return found | {
         "packages": host.run("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n"),
         "addresses": host.run("ip", "-oneline", "-4", "addr"),
         "routes": host.run("ip", "route"),
+        "links": host.run("sh", "-c", "ls /sys/class/net; cat /proc/sys/net/ipv4/ip_forward"),
         "mounts": host.run("cut", "-d", " ", "-f", "4-6", "/proc/self/mountinfo"),
         "filters": host.run("sh", "-ec", _NFT),
         "runs": {*host.run("ps", "-eo", "comm=").split()},

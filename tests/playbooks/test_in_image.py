@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import pytest
 from tests.golden import golden_image
 from tests.playbooks.ansible import run
 from tests.playbooks.hosts import PLAYBOOKS
+from tidepool.images.build import MODULES, ansible_modules, serve_modules
+from tidepool.images.machine import ansible_playbook
 
 pytestmark = pytest.mark.slow
 
@@ -35,6 +38,7 @@ OF_MACHINES = (
     "firewall",
     "node_health",
     "services",
+    "converged_node",
 )
 #: By slurmd, slurmctld and slurmdbd.
 BROUGHT_ALONG = ("slurm_node", "slurm_controller")
@@ -45,21 +49,41 @@ Apply = Callable[..., int]
 
 
 @pytest.fixture
-def apply(tmp_path: Path) -> Apply:
-    def applied(root: Path, roles: Sequence[str], *more: str, **variables: Any) -> int:
-        host = {
-            "ansible_connection": "tidepool_chroot",
-            "ansible_host": str(root),
-            "ansible_python_interpreter": "/usr/bin/python3",
-        }
-        play = tmp_path / "play.yaml"
-        steps = {"name": "All", "hosts": "image", "gather_facts": False, "roles": [*roles]}
-        play.write_text(json.dumps([steps]))
-        inventory = {"all": {"hosts": {"image": host}}}
-        told = {"tidepool_is_image": True, **variables}
-        return run(tmp_path / "work", play, inventory, told, *more).changed["image"]
+def apply(tmp_path: Path) -> Iterator[Apply]:
+    with ExitStack() as serving:
+        served: set[Path] = set()
 
-    return applied
+        def applied(root: Path, roles: Sequence[str], *more: str, **variables: Any) -> int:
+            if root not in served:
+                serving.enter_context(modules_served(root))
+                served.add(root)
+            host = {
+                "ansible_connection": "tidepool_chroot",
+                "ansible_host": str(root),
+                "ansible_python_interpreter": f"{MODULES}/python",
+                "tidepool_module_runner": f"{MODULES}/python",
+            }
+            play = tmp_path / "play.yaml"
+            steps = {"name": "All", "hosts": "image", "gather_facts": False, "roles": [*roles]}
+            play.write_text(json.dumps([steps]))
+            inventory = {"all": {"hosts": {"image": host}}}
+            told = {"tidepool_is_image": True, **variables}
+            return run(tmp_path / "work", play, inventory, told, *more).changed["image"]
+
+        yield applied
+
+
+@contextmanager
+def modules_served(root: Path) -> Iterator[None]:
+    """A process in the root that has imported what Ansible's modules import, as a build of an image has one."""
+    script = f"set -eu\n{serve_modules(ansible_modules(ansible_playbook()))}echo served\ncat\n"
+    command = ["sh", "-c", script, "sh", str(root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        assert shell.stdout.readline() == "served\n"
+        yield
+        # It ends with its standard input, and what serves with it.
+        shell.communicate()
 
 
 def a_copy(image: str, root: Path) -> Path:

@@ -5,6 +5,7 @@ mmdebstrap unpacks and configures them, from a repository that holds just them: 
 accounts   with fixed numbers, before the packages that would number them as they come
 roles      by Ansible, in the chroot
 tools      of the toolchain, and containers made of them
+folders    of a person's, which no registry has
 files      of the recipe
 cleanup    what each machine has of its own, and what differs between builds, goes
 rename     and it is whole
@@ -31,7 +32,7 @@ from urllib.parse import quote
 import yaml
 
 from tidepool.images.apt import private_apt
-from tidepool.images.contents import clean, write_files, write_tools
+from tidepool.images.contents import clean, write_files, write_folders, write_tools
 from tidepool.images.errors import BuildFailed, ImageError, MirrorError
 from tidepool.images.locked import MAKE_ANEW, InstalledPackage, Lock, LockedPackage, render_lock
 from tidepool.images.machine import Machine, ansible_playbook, require, run
@@ -49,7 +50,8 @@ _AR_HEAD: Final = 60
 _LINKS: Final = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
 #: Runs Ansible's modules; where it is in an image while roles are applied, with the package of them.
 _RUNNER: Final = Path(__file__).with_name("ansible_module.py")
-_MODULES: Final = "/run/tidepool-ansible"
+#: Where a root has Ansible's modules, and the program that runs them, while roles are applied.
+MODULES: Final = "/run/tidepool-ansible"
 #: Environment of those modules, beside the time that what is made should bear.
 _MODULES_ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"}
 _PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -120,6 +122,7 @@ def _build(
     observe(Progress(Phase.CLEAN, 0.0))
     root = partial / "root"
     write_tools(root, source)
+    write_folders(root, source)
     write_files(root, source.recipe.files)
     root_bytes = clean(root, source.lock.epoch)
     packages = _installed(root)
@@ -274,12 +277,12 @@ def _accounts_hook(recipe: Recipe, work: Path) -> Path:
 def _roles_hook(source: ImageSource, partial: Path) -> Path:
     """Write a play of the recipe's roles for the one machine `image`, run by Ansible from outside of the chroot."""
     work, playbook = partial / "work", ansible_playbook()
-    modules = _ansible_modules(playbook)
+    modules = ansible_modules(playbook)
     host = {
         "ansible_connection": "tidepool_chroot",
         "ansible_host": str(partial / "root"),
-        "ansible_python_interpreter": f"{_MODULES}/python" if modules else "/usr/bin/python3",
-        "tidepool_module_runner": f"{_MODULES}/python" if modules else "",
+        "ansible_python_interpreter": f"{MODULES}/python" if modules else "/usr/bin/python3",
+        "tidepool_module_runner": f"{MODULES}/python" if modules else "",
     }
     variables = {
         "tidepool_is_image": True,
@@ -300,22 +303,22 @@ def _roles_hook(source: ImageSource, partial: Path) -> Path:
     command += ["--inventory", str(work / "inventory.yaml"), str(work / "play.yaml")]
     if not modules:
         return _script(work / "apply-roles", f"exec {shlex.join(command)}\n")
-    return _script(work / "apply-roles", f"{_serve_modules(modules)}{shlex.join(command)}\n")
+    return _script(work / "apply-roles", f"{serve_modules(modules)}{shlex.join(command)}\n")
 
 
-def _serve_modules(modules: Sequence[Path]) -> str:
+def serve_modules(modules: Sequence[Path]) -> str:
     """Return the lines of a hook that copy Ansible's modules into the root, and wait until a process there serves them."""
-    runner = f"{_MODULES}/python"
+    runner = f"{MODULES}/python"
     serve = ["env", *(f"{key}={value}" for key, value in _MODULES_ENVIRONMENT.items()), runner, "--serve"]
     return (
-        f'mkdir --parents "$1{_MODULES}/ansible"\ninstall --mode=755 {shlex.quote(str(_RUNNER))} "$1{runner}"\n'
-        f'cp --recursive --preserve=timestamps {shlex.join(map(str, modules))} "$1{_MODULES}/ansible"\n'
+        f'mkdir --parents "$1{MODULES}/ansible"\ninstall --mode=755 {shlex.quote(str(_RUNNER))} "$1{runner}"\n'
+        f'cp --recursive --preserve=timestamps {shlex.join(map(str, modules))} "$1{MODULES}/ansible"\n'
         f"chroot \"$1\" {shlex.join(serve)} {runner}.socket &\ntrap 'kill '$! EXIT\n"
         f'until test -S "$1{runner}.socket"; do kill -0 $! || exit 1; sleep 0.05; done\n'
     )
 
 
-def _ansible_modules(playbook: Path) -> tuple[Path, ...]:
+def ansible_modules(playbook: Path) -> tuple[Path, ...]:
     """Return what of Ansible's package modules need, where ``playbook`` is of this interpreter's."""
     found = find_spec("ansible")
     if found is None or found.origin is None or playbook.parent != Path(sys.executable).parent:

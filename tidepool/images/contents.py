@@ -1,4 +1,4 @@
-"""The content of an image's root: tools, containers that are made of them and the recipe's files come, and traces go.
+"""The content of an image's root: tools, containers made of them, folders and the recipe's files come, and traces go.
 
 A path of the image must not lead out of its root: an absolute link there means the image's, not ours.
 """
@@ -15,6 +15,7 @@ from typing import Final
 
 from tidepool.images.containers import archive, archive_path
 from tidepool.images.errors import ImageError
+from tidepool.images.folders import copy_folder
 from tidepool.images.recipe import FileText
 from tidepool.images.source import ImageSource
 
@@ -56,6 +57,17 @@ def write_tools(root: Path, source: ImageSource) -> None:
             file=lambda path, name=name: _of_image(root, path, name),  # type: ignore[misc]
         )
         _write(root, archive_path(name), made, 0o644)
+
+
+def write_folders(root: Path, source: ImageSource) -> None:
+    """Copy the folders of a person's into the image, with the folders on the way.
+
+    Raises:
+        ImageError: one is not what it was when the source was read, or the image has files of its own in its place.
+    """
+    folders = {folder.name: folder for folder in source.folders}
+    for path, name in source.recipe.folders.items():
+        copy_folder(folders[name], inside(root, path))
 
 
 def write_files(root: Path, files: Mapping[str, FileText]) -> None:

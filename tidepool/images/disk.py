@@ -71,6 +71,11 @@ class Layout:
             root,
         )
 
+    @classmethod
+    def of(cls, size: int) -> Layout:
+        """Return the layout of a disk that has so many bytes."""
+        return cls.around(size - cls.around(0).size)
+
     def script(self, digest: str) -> str:
         """Return the table as `sfdisk` reads it; its names are made of the image's digest."""
         head = ("label: gpt", f"label-id: {_name(digest, 'disk')}", "unit: sectors")

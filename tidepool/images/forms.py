@@ -43,7 +43,7 @@ _PROGRAMS: Final[Mapping[Form, tuple[str, ...]]] = {
     "qcow2": ("mke2fs", "dumpe2fs", "debugfs", "qemu-img"),
     "disk": ("mke2fs", "dumpe2fs", "debugfs", "sfdisk", "mformat", "mmd", "mcopy"),
     "disk.qcow2": ("mke2fs", "dumpe2fs", "debugfs", "sfdisk", "mformat", "mmd", "mcopy", "qemu-img"),
-    "iso": ("genisoimage", "mformat", "mmd", "mcopy"),
+    "iso": ("mksquashfs", "xorriso", "mformat", "mmd", "mcopy"),
     "oci": ("tar",),
 }
 #: The form that another is made from.

@@ -35,9 +35,11 @@ _NOBODY: Final = 65534
 _FROZEN: Final = ConfigDict(frozen=True, extra="forbid", strict=True)
 _ACCOUNT_NAME: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _PACKAGE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+#: Of a folder of a person's; a variable of the environment is named after it.
+_FOLDER_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _MODE: Final = re.compile(r"0[0-7]{3}")
 #: Keys that older recipes could not have.
-_NEWER: Final = ("tools", "containers", "from_release")
+_NEWER: Final = ("tools", "containers", "from_release", "folders")
 #: Not by a recipe, as each machine has its own.
 _PER_MACHINE: Final = (
     re.compile(r"/etc/munge/munge\.key"),
@@ -128,6 +130,8 @@ class Recipe(BaseModel):
     tools: Mapping[str, str] = Field(default_factory=dict)
     #: Container images that it brings along, by name and tag.
     containers: Mapping[str, Container] = Field(default_factory=dict)
+    #: Folders of a person's, by the path that each has in the image; where they are, the environment says.
+    folders: Mapping[str, str] = Field(default_factory=dict)
     #: Paths, with shell wildcards, that no package brings into the image.
     leave_out: tuple[str, ...] = Field(default=(), strict=False)
     #: Of the packages, those that are another release's: its name, and theirs. What they need and the recipe's own
@@ -209,6 +213,15 @@ class Recipe(BaseModel):
             _plain_path(path)
             _known_tool(tool)
         return tools
+
+    @field_validator("folders")
+    @classmethod
+    def _folder_names(cls, folders: Mapping[str, str]) -> Mapping[str, str]:
+        for path, name in folders.items():
+            _plain_path(path)
+            if not _FOLDER_NAME.fullmatch(name):
+                raise ValueError(f"names of lower-case letters, digits and '_', at most 32; not {name!r}")
+        return folders
 
     @field_validator("containers")
     @classmethod

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tidepool.cluster.roles import Role
 from tidepool.images.errors import ImageError, LockError, RecipeError
+from tidepool.images.folders import Folder, find_folder
 from tidepool.images.locked import MAKE_ANEW, Lock, parse_lock, render_lock
 from tidepool.images.recipe import Recipe, parse_recipe
 from tidepool.images.store import LOCK_FILE, lacking
@@ -43,6 +44,7 @@ class ImageSource:
     playbooks: Path
     #: Those that the recipe names.
     tools: tuple[Tool, ...] = ()
+    folders: tuple[Folder, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -55,6 +57,8 @@ class ImageSource:
         }
         if self.tools:
             decides["tools"] = {tool.name: tool.sha256 for tool in self.tools}
+        if self.folders:
+            decides["folders"] = {folder.name: folder.sha256 for folder in self.folders}
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
     def lacking(self, role: Role) -> tuple[str, ...]:
@@ -125,18 +129,19 @@ def read_source(
     """Read the source in ``folder`` (of ``images/``), with the roles of ``playbooks``; takes a few milliseconds.
 
     ``environment`` says where the toolchain is, for a recipe that names tools: their digests take a moment more the
-    first time.
+    first time; and where folders are, for one that names such.
 
     Raises:
         RecipeError: the recipe has mistakes.
-        ImageError: it names tools, and the toolchain is not built.
+        ImageError: it names tools, and the toolchain is not built; or a folder, and ``environment`` does not say where it is.
         LockError: there is no lock, or it is not of this recipe.
     """
     recipe, lock = read_recipe(folder, playbooks), _read_lock(folder)
     lock.check(recipe, architecture, str(folder / LOCK_FILE))
     files = tuple(file for role in sorted(recipe.roles) for file in _role_files(playbooks / "roles", role))
     tools = _tools(folder, recipe, environment)
-    return ImageSource(folder.name, recipe, lock, files, playbooks, tools)
+    folders = _folders(folder, recipe, environment)
+    return ImageSource(folder.name, recipe, lock, files, playbooks, tools, folders)
 
 
 def _read_lock(folder: Path) -> Lock:
@@ -160,6 +165,13 @@ def _tools(folder: Path, recipe: Recipe, environment: Mapping[str, str]) -> tupl
         return tuple(toolchain.tool(name) for name in names)
     except ToolchainError as error:
         raise ImageError(f"image {folder.name} holds {', '.join(names)}. {error}") from error
+
+
+def _folders(folder: Path, recipe: Recipe, environment: Mapping[str, str]) -> tuple[Folder, ...]:
+    try:
+        return tuple(find_folder(name, environment) for name in sorted(set(recipe.folders.values())))
+    except ImageError as error:
+        raise ImageError(f"image {folder.name}: {error}") from error
 
 
 def _role_files(roles: Path, role: str) -> list[RoleFile]:

@@ -4,6 +4,7 @@ A connection is a mapping that names a machine and holds no secret::
 
     {"kind": "local", "stack": "dev", "machine": "ctl"}
     {"kind": "ssh", "stack": "dev", "address": "10.77.0.2", "user": "root"}
+    {"kind": "host", "address": "192.0.2.11", "user": "admin", "key": "/root/.ssh/id", "known_hosts": "/root/.ssh/known_hosts"}
 
 It stays true when the machine boots again: what changes with a boot (a process, a port) is looked up by each call.
 """

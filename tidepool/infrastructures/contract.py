@@ -20,7 +20,7 @@ An infrastructure fulfils it with its own typed Pulumi resources, and promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -29,6 +29,7 @@ from pulumi import Input, Output
 
 from tidepool.cluster import addresses, boot
 from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.roles import Role
 from tidepool.cluster.shape import Shape
 
 # The vocabulary of boots, as programs have it: texts may be Pulumi outputs, and secret.
@@ -53,7 +54,10 @@ class MachineOrder:
     """A machine: ``name`` is its host name for ever, and ``address`` its place in ``network``.
 
     ``network``, ``image`` and ``boot`` are what the infrastructure gave for them. With
-    ``wait_ready`` it is made when all its services are ready, and not when it boots.
+    ``wait_ready`` it is made when all its services are ready, and not when it boots. ``role_images`` are those that it is made
+    anew from while it is there, by role: only of an infrastructure that can (`tidepool.cluster.spec_checks.IMAGING`).
+    ``pods`` is where its pods have their addresses, while it serves Kubernetes; None of one that never does.
+    One that ``is_suspended`` was made before, and its memory is on disk, or about to be; nothing here starts it again.
     """
 
     name: str
@@ -63,6 +67,9 @@ class MachineOrder:
     image: Input[str]
     boot: Input[str]
     wait_ready: bool = False
+    role_images: Mapping[Role, Input[str]] = field(default_factory=dict)
+    pods: IPv4Network | None = None
+    is_suspended: bool = False
 
     @property
     def mac(self) -> str:
@@ -74,12 +81,16 @@ class Machine:
     """The machine of a `MachineOrder`.
 
     ``connection`` is how it is reached, as `tidepool.infrastructures.connection` reads it; ``resource`` is for dependencies.
+    ``imaging`` is how it is made anew from an image of a role, as `tidepool.infrastructures.registry.imaging_of` reads it, and
+    ``suspension`` how it is suspended and resumed, as `suspension_of` there reads it; None where it cannot be.
     """
 
     resource: pulumi.Resource
     machine_id: Output[str]
     address: Output[str]
     connection: Output[Mapping[str, Any]]
+    imaging: Output[Mapping[str, Any]] | None = None
+    suspension: Output[Mapping[str, Any]] | None = None
 
 
 class Infrastructure(Protocol):
@@ -137,3 +148,13 @@ class Prepared(Protocol):
     def prepare(self, image: Input[str], opts: pulumi.ResourceOptions | None = None) -> None:
         """Register it, once and before machines; ``image`` is what the infrastructure gave for the fleet's."""
         ...
+
+
+@runtime_checkable
+class RoutesPods(Protocol):
+    """An infrastructure whose network itself leads to the pods of each of its machines (`MachineOrder.pods`).
+
+    A machine there has no next hop but the network's router, and is told no routes to the pods of others.
+    """
+
+    routes_pods: bool

@@ -31,7 +31,8 @@ class Finding:
 
 def findings(what: str, lacks: Iterable[str], well: str) -> Iterator[Finding]:
     """Yield a finding for all that is lacking, without the marks of failures; where nothing is, that all is ``well``."""
-    missing = [Finding(what, "lacks", unmarked(lack)[0]) for lack in lacks]
+    # One in an offering is found for each fleet that names it.
+    missing = [Finding(what, "lacks", unmarked(lack)[0]) for lack in dict.fromkeys(lacks)]
     yield from missing or [Finding(what, "well", well)]
 
 

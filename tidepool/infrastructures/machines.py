@@ -10,6 +10,9 @@ Programs make machines, through `tidepool.infrastructures.contract`; this is for
 - **Eventually consistent**: a machine that was made may not be seen for a while. Not seen is not gone.
 - **What cannot be seen is not left out**: of many hosts one may be silent. Then the call fails, or those machines that may be
   on it are listed as `unknown`, so that it hides no other (existing hosts). Where nothing answers, it fails.
+- **Nobody else takes a job with it** by deleting a machine, where the API has what objects (`Descriptor.objects`): it refuses, or
+  the machine goes on until its jobs have ended. What objects is given to a machine when it is made, and taken off before it
+  is deleted here. Who is cut off in between leaves a machine that nothing keeps: the next deletion takes it.
 - **Deleting what is gone succeeds**, and deleting a machine by its id touches no other of its name.
 - **Failures are of three kinds**: `InsufficientCapacity`, `Transient`, `Permanent`. After any of them the machine
   may be there or not; asking again, or deleting it, is right in both cases.
@@ -26,6 +29,10 @@ from tidepool.cluster.slots import fleet_and_number
 
 #: Of a machine that does not say where it is.
 NO_ADDRESS: Final = IPv4Address(0)
+
+
+#: Of machines on which nothing runs.
+DEAD: Final = frozenset({"suspended", "stopped"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,16 +70,19 @@ class MachineKey:
 class Machine:
     """A machine as the infrastructure knows it; its key has its id.
 
-    One that is ``stopped`` keeps its disk. One that is ``unknown`` may be there, and has no id: its host does not answer, and
+    One that is ``stopped`` keeps its disk, unless it ``is_volatile``: its root is in memory, and what is on it goes with its power. One that is
+    ``suspended`` keeps its memory as well. One that ``is_ending`` was deleted by somebody, and goes when its jobs have ended. One that is ``unknown`` may be there, and has no id: its host does not answer, and
     ``why`` says so. ``since`` is when it was made or last started, where the infrastructure says that; both are for people,
     and no part of what the machine is.
     """
 
     key: MachineKey
     address: IPv4Address
-    state: Literal["running", "stopped", "unknown"]
+    state: Literal["running", "suspended", "stopped", "unknown"]
     since: datetime | None = field(default=None, compare=False)
     why: str = field(default="", compare=False)
+    is_ending: bool = False
+    is_volatile: bool = False
 
     @property
     def machine_id(self) -> str:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from tidepool.cluster.part import Part
 from tidepool.cluster.part_reading import read_part
+from tidepool.cluster.slots import Slot, fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError, read_offerings
@@ -56,7 +57,11 @@ def pool_mistakes(spec: ClusterSpec, infrastructure: str, without_roles: str = "
     for i, pool in enumerate(spec.pools):
         if without_roles and spec.pool_infrastructure(pool) == infrastructure:
             path = f"pools[{i}].infrastructure"
-            yield Mistake(path, None, f"{without_roles} take no roles in this release; name local or libvirt")
+            yield Mistake(
+                path,
+                None,
+                f"{without_roles} take no roles; name an infrastructure whose machines do (docs/infrastructures/README.md)",
+            )
     kubernetes = spec.kubernetes
     if has_own_machines(spec, infrastructure) and kubernetes is not None and kubernetes.kubeconfig is None:
         yield Mistake(
@@ -101,3 +106,19 @@ def own_addresses(spec: ClusterSpec) -> tuple[IPv4Address, ...]:
     logins = (places.login(number) for number in range(1, spec.controller.login_machines + 1))
     server = [places.file_server] if spec.file_server else []
     return (places.controller, places.backup_controller, places.accounting, *logins, *server)
+
+
+def addresses_of(spec: ClusterSpec) -> Callable[[str], IPv4Address | None]:
+    """Return what gives the address of a node, or of one of the cluster's own machines."""
+    subnets = {fleet.name: fleet.subnet for fleet in spec.all_fleets}
+
+    def address(node: str) -> IPv4Address | None:
+        if (own := spec.own_hosts.get(node)) is not None:
+            return own
+        try:
+            fleet, number = fleet_and_number(node)
+            return Slot(fleet, number, subnets[fleet]).address
+        except (KeyError, ValueError):
+            return None
+
+    return address

@@ -6,6 +6,7 @@ packages of an infrastructure that he does not use. `docs/infrastructures/adding
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,12 +23,16 @@ if TYPE_CHECKING:
     from tidepool.cluster.spec import ClusterSpec
     from tidepool.infrastructures import contract
     from tidepool.infrastructures.finding import Finding, Preflight
+    from tidepool.infrastructures.imaging import Imaging
     from tidepool.infrastructures.machines import Infrastructure
+    from tidepool.infrastructures.suspension import Suspension
 
     # The attributes that a `Descriptor` names, as they are called.
     _Graph = Callable[[ClusterSpec, str], contract.Infrastructure]
     _Machines = Callable[[ClusterSpec, str, Path], Infrastructure]
     _Checks = Callable[[ClusterSpec, str, Path], Iterable[Finding]]
+    _Imaging = Callable[[Mapping[str, Any], Path], Imaging]
+    _Suspension = Callable[[Mapping[str, Any]], Suspension]
     _Images = Callable[[ClusterSpec, str], Iterable["ImageNeed"]]
 
 #: By the names that specs have, the package whose attribute ``INFRASTRUCTURE`` describes it.
@@ -37,6 +42,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "aws": "tidepool.infrastructures.aws",
     "cloudstack": "tidepool.infrastructures.cloudstack",
     "metal": "tidepool.infrastructures.metal",
+    "ironic": "tidepool.infrastructures.ironic",
     "kubernetes": "tidepool.infrastructures.kubernetes",
     "ssh": "tidepool.infrastructures.ssh",
     "nomad": "tidepool.infrastructures.nomad",
@@ -45,6 +51,8 @@ BUILT_IN: Final[Mapping[str, str]] = {
 GROUP: Final = "tidepool.infrastructures"
 #: Modules of resource types that are no infrastructure's: entry points are not searched for them, which takes its time.
 _NO_INFRASTRUCTURE: Final = frozenset({"", "components", "image", "keys", "pool", "pulumi", "slurm"})
+
+_DIGITS: Final = re.compile(r"[0-9a-f]{16}")
 
 FailureKind = Callable[[str], type[InfrastructureError]]
 
@@ -73,25 +81,31 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class ImageNeed:
-    """A package that an image needs for what stands at ``path`` in the spec: one whose name begins with ``package``."""
+    """A package that an image needs for what stands at ``path`` in the spec: one whose name begins with ``package``.
+
+    ``without`` is what comes of it where there is none, and what else than a package in the recipe mends it.
+    """
 
     image: str
     package: str
     path: str
+    without: str
 
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
     """All that is known of an infrastructure before anything of it is imported.
 
-    ``graph``, ``machines``, ``failures``, ``checks``, ``preflight``, ``images`` and the values of ``kinds`` are texts ``module:attribute``:
+    ``graph``, ``machines``, ``failures``, ``checks``, ``preflight``, ``images``, ``imaging``, ``suspension`` and the values of ``kinds`` are texts ``module:attribute``:
 
     - ``graph``: called with spec and stack, makes the `tidepool.infrastructures.contract.Infrastructure` of programs;
     - ``machines``: called with spec, stack and data folder, makes the `tidepool.infrastructures.machines.Infrastructure`;
     - ``failures``: gives the kind of a failure by what its provider said;
     - ``checks``: called as ``machines``, yields what the infrastructure lacks: for `tidepool doctor`;
     - ``preflight``: the `tidepool.infrastructures.finding.Preflight` by which previews find the same;
-    - ``images``: called with spec and stack, yields packages that images of its machines need: an `ImageNeed` each.
+    - ``images``: called with spec and stack, yields packages that images of its machines need: an `ImageNeed` each;
+    - ``imaging``: called with what its graph says of a machine (`contract.Machine.imaging`) and the data folder, makes the `Imaging` of it;
+    - ``suspension``: called with what its graph says of a machine (`contract.Machine.suspension`), makes the `Suspension` of it.
 
     Those that are called with a spec raise `SpecError` with all mistakes in its options.
 
@@ -113,12 +127,24 @@ class Descriptor:
     preflight: str = ""
     #: Empty where images need nothing that recipes might lack.
     images: str = ""
+    #: Empty where machines are not made anew from another image.
+    imaging: str = ""
+    #: Empty where machines are not suspended.
+    suspension: str = ""
+    #: ``TYPE#INPUT`` of the resource of a node that names its image, with the first 16 digits of the digest in it. Empty where the
+    #: machine itself has an input ``image``.
+    image: str = ""
     kinds: Mapping[str, str] = field(default_factory=dict)
     package: Package | None = None
     has_more: bool = False
     #: The output of the machine's resource that is its id, as ``machines`` has it: ``id`` is Pulumi's. Empty where a node
     #: cannot have two machines, so that nobody has to know.
     machine_id: str = ""
+    #: Whether its machines start by the kernel of their image. Others have one already.
+    own_kernel: bool = True
+    #: What objects where anybody else deletes a machine whose jobs would go with it, in the API's own terms, and where it does
+    #: not. Empty where nothing does.
+    objects: str = ""
 
     def __post_init__(self) -> None:
         machine = self.types[0]
@@ -140,6 +166,12 @@ def descriptor(name: str) -> Descriptor:
         f"infrastructure {name}: this release does not know it; known are {', '.join(_names())}; another one is brought "
         "by a package of Python (docs/infrastructures/adding.md)"
     )
+
+
+def has_own_kernel(name: str) -> bool:
+    """Return whether machines of an infrastructure start by the kernel of their image; of one that is not known, that they do."""
+    found = _find(name)
+    return found is None or found.own_kernel
 
 
 def infrastructures_of(spec: ClusterSpec, stack: str) -> Mapping[str, contract.Infrastructure]:
@@ -204,6 +236,30 @@ def image_needs_of(spec: ClusterSpec, stack: str) -> Iterator[ImageNeed]:
             yield from cast("_Images", _imported(found, found.images))(spec, stack)
 
 
+def imaging_of(said: Mapping[str, Any], data: Path) -> Imaging:
+    """Return what makes a machine anew from the image of a role; ``said`` is as its infrastructure's graph says it, ``data`` the data folder.
+
+    Raises:
+        Permanent: as `machines_of`; or it makes none anew.
+    """
+    found = descriptor(str(said.get("kind")))
+    if not found.imaging:
+        raise Permanent(f"infrastructure {found.name}: it does not make machines anew from another image")
+    return cast("_Imaging", _imported(found, found.imaging))(said, data)
+
+
+def suspension_of(said: Mapping[str, Any]) -> Suspension:
+    """Return what suspends a machine and resumes it; ``said`` is as its infrastructure's graph says it.
+
+    Raises:
+        Permanent: as `machines_of`; or it suspends none.
+    """
+    found = descriptor(str(said.get("kind")))
+    if not found.suspension:
+        raise Permanent(f"infrastructure {found.name}: it does not suspend machines")
+    return cast("_Suspension", _imported(found, found.suspension))(said)
+
+
 def preflight_of(name: str) -> Preflight:
     """Return the check of that infrastructure that previews make.
 
@@ -230,6 +286,17 @@ def infrastructure_of_type(resource_type: str) -> str:
     """Return the name of the infrastructure whose machine the resource is; empty where it is none."""
     found = _find(_owner(resource_type))
     return found.name if found is not None and resource_type == found.types[0] else ""
+
+
+def image_of_resource(resource_type: str, inputs: Mapping[str, Any]) -> str:
+    """Return the digest, or its first digits, of the image that a resource of a node is made from; empty where it does not say."""
+    found = _find(_owner(resource_type))
+    if found is None:
+        return ""
+    kind, _, name = (found.image or f"{found.types[0]}#image").partition("#")
+    said = str(inputs.get(name, "")) if resource_type == kind else ""
+    digits = _DIGITS.search(said) if found.image else None
+    return digits[0] if digits else said
 
 
 def resource_kind(token: str) -> Any:
@@ -274,9 +341,9 @@ def _entry_points() -> EntryPoints:
 
 def _named(spec: ClusterSpec) -> Iterator[tuple[str, str]]:
     yield "controller.infrastructure", spec.controller.infrastructure.name
-    for i, fleet in enumerate(spec.fleets):
-        for j, each in enumerate(fleet.infrastructures):
-            yield f"fleets[{i}].infrastructures[{j}]", each.name
+    for name in spec.infrastructure_names:
+        for found in spec.entries(name):
+            yield found.options_path.removesuffix(".options"), name
 
 
 def _imported(found: Descriptor, path: str) -> object:

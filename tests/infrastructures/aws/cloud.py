@@ -1,7 +1,8 @@
 """AWS for a whole stack: moto, with a machine of this kernel behind each instance, and what moto cannot do in front of it.
 
 Real are moto's records of all that the stack has, and: machines with the instances' private addresses in the VPC, whose router has
-the routes of the route table; the user data, run at each boot; metadata, which know who asks by the address; a Secrets Manager
+the routes of the route table, to machines and to pods of machines; the user data, run at each boot; metadata, which know who asks by the
+address, and whose tokens go as far as the launch template says; a Secrets Manager
 behind TLS by its own name, which lets a role read what its policy has and no more. Both are reached over the VPC's router.
 
 Faked in front of moto:
@@ -10,10 +11,12 @@ Faked in front of moto:
 - what is uploaded to a bucket is counted, and thrown away; moto has an empty object of its name
 - ImportSnapshot and DescribeImportSnapshotTasks: done at once, as a snapshot of a new volume, of what was uploaded before, by a role
   that VM Import may take on
-- RegisterImage: moto makes an image of the name alone; its snapshot is looked for before. All images are the golden one
+- RegisterImage: moto makes an image of the name alone; its snapshot is looked for before. A machine is of the golden image whose digest the
+  name has
+- root volumes are replaced by tasks (`tests.infrastructures.aws.root_volumes`): the machine goes, and boots from the root of the other image
 - a volume that is attached is a folder, which the machine finds by a block device of the name that Nitro gives it; blkid, mkfs.ext4 and
   mount of machines take that for the device. A file system of EFS is a folder too, for machines of any subnet; mount finds it by its name
-- systemd and cloud-init of machines are two programs, which know what is in our user data and units
+- user data is where cloud-init looks for a seed beside the machine (`tests.infrastructures.kernel_vm`), and not asked of metadata
 
 Not there at all: security groups are records, which filter nothing, encryption, prices and spot's notice. A call of a service that a
 stack of ours does not need is refused.
@@ -31,7 +34,7 @@ import traceback
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from http.server import ThreadingHTTPServer
@@ -41,7 +44,6 @@ from urllib.parse import urlsplit
 
 import boto3
 import botocore.config
-import yaml
 from botocore.awsrequest import AWSResponse
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.test import Client
@@ -53,15 +55,19 @@ from tests.infrastructures.aws.http import (
     Raw,
     Refused,
     Request,
+    action_of,
     handler,
     refused,
     served,
     texts,
     xml,
 )
+from tests.infrastructures.aws.root_volumes import RootVolumes
+from tests.infrastructures.aws.router import make_router
 from tests.infrastructures.aws.specs import REGION, ZONE
+from tests.infrastructures.kernel_vm import as_vm
 from tests.infrastructures.local.stacks import Stack, left_of
-from tidepool.cluster.boot import File, Folder, Mount, Service
+from tidepool.cluster.boot import File, Mount
 from tidepool.infrastructures.local import kernel
 from tidepool.infrastructures.local.kernel import MachineSpec, NetworkSpec
 from tidepool.provider.certificates import Subject, authority, signed
@@ -72,10 +78,17 @@ _IMDS: Final = "169.254.169.254"
 _SECRETS: Final = f"secretsmanager.{REGION}.amazonaws.com"
 _STACK: Final = "aws"
 _IMAGE: Final = "debian-12-cloud"
+#: Of a packet whose sender says nothing of it.
+_HOPS: Final = 64
 _PROGRAMS: Final = Path(__file__).parent / "machine"
-_OF_TEST: Final = "/etc/tidepool-test"
+_CA: Final = "/etc/tidepool-test/ca.pem"
+_TRUSTING: Final = f"[Manager]\nDefaultEnvironment=SSL_CERT_FILE={_CA}\n"
+#: The name of the endpoint, which the VPC knows at AWS, in place of DNS.
+_BEFORE: Final = """\
+ip route replace default via {gateway}
+echo '{gateway} {secrets}' >>/etc/hosts
+"""
 _SERVICES: Final = {"ec2", "iam", "s3", "secretsmanager", "elasticfilesystem", "servicequotas"}
-_CAPABILITIES: Final = ("sys_admin", "sys_ptrace", "mknod")
 _MOUNT_TARGET_MADE: Final = ("POST", "/2015-02-01/mount-targets", 200)
 
 
@@ -83,18 +96,21 @@ _MOUNT_TARGET_MADE: Final = ("POST", "/2015-02-01/mount-targets", 200)
 class Cloud:
     """``url`` is where AWS is for who is in the VPC, ``url_here`` for this process; ``prefix`` leads a command to the VPC.
 
-    ``vpc``, its subnet and its route table are there before a stack is.
+    ``roots`` are those of images, by digest. ``vpc``, its subnet and its route table are there before a stack is.
     """
 
     folder: Path
     prefix: tuple[str, ...]
     gateway: str
     ca: str
+    roots: Mapping[str, Path]
     url: str = ""
     url_here: str = ""
     vpc: str = ""
     subnet: str = ""
     route_table: str = ""
+    #: All calls so far, as policies name them.
+    calls: list[str] = field(default_factory=list)
     _moto: Client = field(default_factory=lambda: Client(DomainDispatcherApplication(create_backend_app)))
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _policies: dict[str, bytes] = field(default_factory=dict)
@@ -102,8 +118,13 @@ class Cloud:
     _imports: dict[str, str] = field(default_factory=dict)
     _specs: dict[str, MachineSpec] = field(default_factory=dict)
     _profiles: dict[str, str] = field(default_factory=dict)
+    _hops: dict[str, int] = field(default_factory=dict)
+    _root_volumes: RootVolumes = field(default_factory=RootVolumes)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _within: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._root_volumes.replaced = self._reimage
 
     @property
     def data(self) -> Path:
@@ -135,6 +156,33 @@ class Cloud:
             if each["State"]["Name"] != "terminated"
         }
 
+    def left(self, stack: str) -> list[str]:
+        """What there is of a stack."""
+        iam, secrets, s3 = self.client("iam"), self.client("secretsmanager"), self.client("s3")
+        tagged = [{"Name": "tag:tidepool:stack", "Values": [stack]}]
+        (table,) = self.ec2.describe_route_tables(RouteTableIds=[self.route_table])["RouteTables"]
+        systems = self.client("efs").describe_file_systems()["FileSystems"]
+        return [
+            *self.machines(),
+            *(each["VolumeId"] for each in self.ec2.describe_volumes(Filters=tagged)["Volumes"]),
+            *(
+                each["GroupName"]
+                for each in self.ec2.describe_security_groups(Filters=tagged)["SecurityGroups"]
+            ),
+            *(each["ImageId"] for each in self.ec2.describe_images(Filters=tagged)["Images"]),
+            *(each["RoleName"] for each in iam.list_roles()["Roles"] if stack in each["RoleName"]),
+            *(each["InstanceProfileName"] for each in iam.list_instance_profiles()["InstanceProfiles"]),
+            *(each["Name"] for each in secrets.list_secrets()["SecretList"] if stack in each["Name"]),
+            *(each["Name"] for each in s3.list_buckets()["Buckets"]),
+            *(each["DestinationCidrBlock"] for each in table["Routes"] if each.get("NetworkInterfaceId")),
+            *(
+                tag["Value"]
+                for each in systems
+                for tag in each["Tags"]
+                if tag["Key"] == "Name" and stack in tag["Value"]
+            ),
+        ]
+
     def run(self, instance: str, *argv: str) -> str:
         """What a command of root's on a machine says."""
         ended = kernel.execute(self.data, _STACK, instance, argv, timeout_s=60)
@@ -149,6 +197,7 @@ class Cloud:
 
     def answer(self, request: Request) -> Answer:
         """What AWS says."""
+        self.calls.append(action_of(request))
         if request.service not in _SERVICES:
             return refused(
                 "AccessDenied", f"the front of the tests does not know the service {request.service!r}"
@@ -212,6 +261,8 @@ class Cloud:
         own: Mapping[str, Callable[[Asked], Mapping[str, Any]]] = {
             "ImportSnapshot": self._import_snapshot,
             "DescribeImportSnapshotTasks": self._import_tasks,
+            "CreateReplaceRootVolumeTask": self._root_volumes.create,
+            "DescribeReplaceRootVolumeTasks": self._root_volumes.describe,
         }
         if action in own:
             return 200, {"Content-Type": "text/xml"}, xml(f"{action}Response", own[action](asked))
@@ -279,9 +330,11 @@ class Cloud:
         (address, *_) = texts(said, "privateIpAddress")
         template = self._template(asked["LaunchTemplate.LaunchTemplateId"], asked["LaunchTemplate.Version"])
         self._profiles[address] = template["IamInstanceProfile"]["Arn"].rpartition("/")[2]
-        user_data = yaml.safe_load(base64.b64decode(template["UserData"]))
-        spec = self._spec(instance, address, json.dumps(user_data))
+        self._hops[address] = template["MetadataOptions"]["HttpPutResponseHopLimit"]
+        root = self._root(asked["ImageId"])
+        spec = self._spec(instance, address, root, base64.b64decode(template["UserData"]).decode())
         self._specs[instance] = spec
+        self._root_volumes.launched(instance)
         kernel.create_machine(self.data, spec)
 
     def _template(self, id: str, version: str) -> Any:
@@ -293,49 +346,47 @@ class Cloud:
         )
         return found["LaunchTemplateData"]
 
-    def _spec(self, instance: str, address: str, user_data: str) -> MachineSpec:
-        boot = (f"{_OF_TEST}/boot", self.gateway, self.gateway, _SECRETS)
-        programs = {
-            f"{_OF_TEST}/boot": "boot",
-            f"{_OF_TEST}/units": "units",
-            **{f"/usr/local/sbin/{name}": name for name in ("systemctl", "mount", "blkid", "mkfs.ext4")},
-        }
-        return MachineSpec(
+    def _root(self, image: str) -> Path:
+        (found,) = self.client_within("ec2").describe_images(ImageIds=[image])["Images"]
+        return next(root for digest, root in self.roots.items() if f"-{digest[:16]}" in found["Name"])
+
+    def _spec(self, instance: str, address: str, root: Path, user_data: str) -> MachineSpec:
+        spec = MachineSpec(
             stack=_STACK,
             name=instance,
             network="net",
             address=address,
             mac="02:00:" + ":".join(f"{int(part):02x}" for part in address.split(".")),
-            image=str(golden_image(_IMAGE).root),
+            image=str(root),
             cpus=2,
             memory_mib=1024,
-            services=(
-                Service(
-                    "cloud-init",
-                    boot,
-                    environment=(("SSL_CERT_FILE", f"{_OF_TEST}/ca.pem"),),
-                    once=True,
-                    ready_timeout_s=0,
-                ),
-                Service("units", (f"{_OF_TEST}/units",)),
-            ),
             files=(
-                *(File(path, (_PROGRAMS / name).read_text(), "0755") for path, name in programs.items()),
-                File(f"{_OF_TEST}/ca.pem", self.ca),
-                File(f"{_OF_TEST}/user-data.json", user_data),
+                *(
+                    File(f"/usr/local/sbin/{name}", (_PROGRAMS / name).read_text(), "0755")
+                    for name in ("mount", "blkid", "mkfs.ext4")
+                ),
+                File(_CA, self.ca),
+                File("/etc/systemd/system.conf.d/tests.conf", _TRUSTING),
             ),
-            folders=(Folder("/run/sshd"),),
             mounts=tuple(
                 Mount(str(self.folder / name), f"/srv/aws/{name}", read_only=False) for name in ("ebs", "efs")
             ),
-            capabilities=_CAPABILITIES,
         )
+        return as_vm(spec, VPC, user_data, before=_BEFORE.format(gateway=self.gateway, secrets=_SECRETS))
+
+    def _reimage(self, instance: str, image: str) -> None:
+        self._specs[instance] = replace(self._specs[instance], image=str(self._root(image)))
+        kernel.delete_machine(self.data, _STACK, instance)
+        self._power_on(instance)
+
+    def _power_on(self, instance: str) -> None:
+        kernel.create_machine(self.data, self._specs[instance])
+        for volume in self._volumes_at(instance):
+            self._plug_in(instance, volume)
 
     def _start(self, asked: Asked, said: ET.Element) -> None:
         for instance in texts(said, "instanceId"):
-            kernel.create_machine(self.data, self._specs[instance])
-            for volume in self._volumes_at(instance):
-                self._plug_in(instance, volume)
+            self._power_on(instance)
 
     def _stop(self, asked: Asked, said: ET.Element) -> None:
         for instance in texts(said, "instanceId"):
@@ -345,7 +396,7 @@ class Cloud:
         for instance in texts(said, "instanceId"):
             if spec := self._specs.pop(instance, None):
                 kernel.delete_machine(self.data, _STACK, instance)
-                del self._profiles[spec.address]
+                del self._profiles[spec.address], self._hops[spec.address]
 
     # Routes
 
@@ -359,8 +410,10 @@ class Cloud:
     def _no_route(self, asked: Asked, said: ET.Element) -> None:
         self._ip("route", "del", asked["DestinationCidrBlock"])
 
-    def _ip(self, *argv: str) -> None:
-        subprocess.run([*self.prefix, "ip", *argv], check=True, capture_output=True, timeout=30)
+    def _ip(self, *argv: str) -> str:
+        return subprocess.run(
+            [*self.prefix, "ip", *argv], check=True, capture_output=True, text=True, timeout=30
+        ).stdout
 
     # Volumes
 
@@ -401,6 +454,16 @@ class Cloud:
         with self._lock:
             said = self._metadata(request.path.removeprefix("/latest/meta-data/"), address)
         return (404, {}, b"") if said is None else (200, {}, said.encode())
+
+    def hops(self, request: Request, address: str) -> int:
+        """How far the answer goes: that with a token as far as whose instance asks, or leads to who does, was made to have it."""
+        if request.method != "PUT":
+            return _HOPS
+        with self._lock:
+            if address not in self._hops:
+                (said,) = json.loads(self._ip("-json", "route", "get", address))
+                address = said["gateway"]
+            return self._hops[address]
 
     def _metadata(self, path: str, address: str) -> str | None:
         instance = next((name for name, spec in self._specs.items() if spec.address == address), "")
@@ -476,9 +539,10 @@ def _device(volume: str) -> str:
 
 
 @contextmanager
-def cloud(folder: Path) -> Iterator[Cloud]:
-    """A region with a VPC, in which there is nothing; no machine is left afterwards."""
-    stack = Stack(folder / "data", _STACK, golden_image(_IMAGE).root)
+def cloud(folder: Path, *images: str) -> Iterator[Cloud]:
+    """A region with a VPC, in which there is nothing, and of whose machines ``images`` are golden; no machine is left afterwards."""
+    golden = [golden_image(name) for name in images or (_IMAGE,)]
+    stack = Stack(folder / "data", _STACK, golden[0].root)
     network = kernel.create_network(stack.data, NetworkSpec(_STACK, "net", VPC))
     gateway = NetworkSpec(_STACK, "net", VPC).switch_address
     now = datetime.now(UTC)
@@ -487,16 +551,16 @@ def cloud(folder: Path) -> Iterator[Cloud]:
     (folder / "own.pem").write_text(own.certificate + own.key)
     for name in ("ebs", "efs"):
         (folder / name).mkdir()
-    it = Cloud(folder, tuple(network.prefix), gateway, ca.certificate)
+    roots = {image.digest: image.root for image in golden}
+    it = Cloud(folder, tuple(network.prefix), gateway, ca.certificate, roots)
     servers: list[ThreadingHTTPServer] = []
     try:
         it._ip("addr", "add", f"{_IMDS}/32", "dev", "lo")
-        forwards = "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 0 >/proc/sys/net/ipv4/conf/all/send_redirects"
-        subprocess.run([*it.prefix, "sh", "-c", forwards], check=True)
+        make_router(it.prefix)
         namespace = f"/proc/{network.pid}/ns/net"
         api = handler(lambda request, _: it.answer(request))
         servers.append(served(namespace, gateway, 5000, api))
-        servers.append(served(namespace, _IMDS, 80, handler(it.metadata)))
+        servers.append(served(namespace, _IMDS, 80, handler(it.metadata, it.hops)))
         secrets = served(namespace, gateway, 443, handler(lambda request, _: it.secret(request)))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder / "own.pem")

@@ -16,6 +16,8 @@ import botocore.config
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.test import Client
 
+from tests.infrastructures.aws.http import Refused, xml
+from tests.infrastructures.aws.root_volumes import RootVolumes
 from tests.infrastructures.aws.specs import REGION
 
 _ERROR: Final = "<Response><Errors><Error><Code>{}</Code><Message>{}</Message></Error></Errors><RequestID>1</RequestID></Response>"
@@ -30,7 +32,10 @@ _HEADERS: Final = (
 
 
 class Front:
-    """What may be set at any time: ``stock``, how many more instances there are; ``unseen_s``, how long one is not listed."""
+    """What may be set at any time: ``stock``, how many more instances there are; ``unseen_s``, how long one is not listed.
+
+    ``denied`` are calls that whoever asks has no right to, ``roots`` replaces root volumes.
+    """
 
     def __init__(self, moto: Client) -> None:
         self._moto = moto
@@ -41,7 +46,9 @@ class Front:
         """All faults. What moto knows stays: making it anew takes seconds, and each test has a stack of its own."""
         self.stock: int | None = None
         self.unseen_s = 0.0
+        self.denied: set[str] = set()
         self.calls: list[str] = []
+        self.roots = RootVolumes()
         self._lost = 0
         self._failures: list[tuple[int, str, str]] = []
         self._made_at: dict[str, float] = {}
@@ -64,8 +71,13 @@ class Front:
             if self._failures:
                 status, code, message = self._failures.pop(0)
                 return status, "text/xml", _ERROR.format(code, message).encode()
+            if action in self.denied:
+                words = "You are not authorized to perform this operation."
+                return 403, "text/xml", _ERROR.format("UnauthorizedOperation", words).encode()
             if action == "RunInstances":
                 return self._run(path, headers, body, asked)
+            if action in ("CreateReplaceRootVolumeTask", "DescribeReplaceRootVolumeTasks"):
+                return self._of_roots(action, asked)
             answer = self._asked(path, headers, body)
             if action == "DescribeInstances":
                 return (*answer[:2], self._seen(answer[2]))
@@ -87,6 +99,15 @@ class Front:
             for each in _tagged(ET.fromstring(answer[2]), "instanceId"):
                 self._made_at[each.text or ""] = time.monotonic()
         return self._perhaps_lost(answer)
+
+    def _of_roots(self, action: str, asked: dict[str, str]) -> tuple[int, str, bytes] | None:
+        creates = action.startswith("Create")
+        try:
+            said = self.roots.create(asked) if creates else self.roots.describe(asked)
+        except Refused as error:
+            return 400, "text/xml", _ERROR.format(*error.args).encode()
+        answer = (200, "text/xml", xml(f"{action}Response", said))
+        return self._perhaps_lost(answer) if creates else answer
 
     def _perhaps_lost(self, answer: tuple[int, str, bytes]) -> tuple[int, str, bytes] | None:
         if self._lost:

@@ -48,10 +48,10 @@ ACCESS, FILE, MACHINE, connection = (
 
 def registered(spec: ClusterSpec, nodes: Mapping[str, str] | None = None, **how: Any) -> Graph:
     """As `cluster_graph.registered`, on AWS."""
-    return cluster_graph.registered(spec, nodes, outputs=_outputs, **how)
+    return cluster_graph.registered(spec, nodes, outputs=outputs_of, **how)
 
 
-def _outputs(args: MockResourceArgs) -> Outputs:
+def outputs_of(args: MockResourceArgs) -> Outputs:
     secret = f"arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidepool-dev-{args.name}-Ab"
     return {
         INSTANCE: {"primaryNetworkInterfaceId": f"eni-{args.name}"},

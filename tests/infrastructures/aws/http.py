@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping
@@ -46,6 +48,30 @@ class Request:
         return scope[3] if len(scope) > 4 else ""
 
 
+#: Of services whose calls are methods and paths, what takes a stack down: which action each is.
+_ACTIONS: Final = (
+    ("elasticfilesystem", re.compile("DELETE /2015-02-01/file-systems/.*"), "DeleteFileSystem"),
+    ("elasticfilesystem", re.compile("DELETE /2015-02-01/mount-targets/.*"), "DeleteMountTarget"),
+    ("s3", re.compile("DELETE /[^/?]+"), "DeleteBucket"),
+    ("s3", re.compile(r"DELETE /[^/?]+\?policy"), "DeleteBucketPolicy"),
+    ("s3", re.compile(r"DELETE /[^/?]+\?publicAccessBlock"), "PutBucketPublicAccessBlock"),
+    ("s3", re.compile("DELETE /[^/?]+/[^?]+"), "DeleteObject"),
+    ("s3", re.compile(r"GET /[^/?]+\?list-type=2.*"), "ListBucket"),
+)
+
+
+def action_of(request: Request) -> str:
+    """What is asked for, as policies name it: ``ec2:TerminateInstances``; of services of paths the method and the path, if need be."""
+    service = request.service
+    if service in ("ec2", "iam"):
+        return f"{service}:{request.asked.get('Action', '')}"
+    if target := request.header("X-Amz-Target"):
+        return f"{service}:{target.rpartition('.')[2]}"
+    asked = f"{request.method} {request.path}"
+    actions = (action for of, pattern, action in _ACTIONS if of == service and pattern.fullmatch(asked))
+    return f"{service}:{next(actions, asked)}"
+
+
 class Refused(Exception):
     """The front does not do it, as AWS would not: an error code and why."""
 
@@ -70,10 +96,12 @@ def texts(root: ET.Element, name: str) -> list[str]:
 
 
 def xml(tag: str, content: Mapping[str, Any] | str) -> bytes:
-    def element(tag: str, content: Mapping[str, Any] | str) -> ET.Element:
+    def element(tag: str, content: Mapping[str, Any] | list[Any] | str) -> ET.Element:
         made = ET.Element(tag)
         if isinstance(content, str):
             made.text = content
+        elif isinstance(content, list):
+            made.extend(element("item", each) for each in content)
         else:
             made.extend(element(*each) for each in content.items())
         return made
@@ -83,7 +111,11 @@ def xml(tag: str, content: Mapping[str, Any] | str) -> bytes:
     return ET.tostring(root)
 
 
-def handler(answer: Callable[[Request, str], Answer]) -> type[BaseHTTPRequestHandler]:
+def handler(
+    answer: Callable[[Request, str], Answer], hops: Callable[[Request, str], int] | None = None
+) -> type[BaseHTTPRequestHandler]:
+    """Requests, from an address each, are answered by ``answer``, whose packets go over so many ``hops`` and no more."""
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -100,9 +132,11 @@ def handler(answer: Callable[[Request, str], Answer]) -> type[BaseHTTPRequestHan
             headers = {
                 name: value for name, value in self.headers.items() if name.lower() != "content-length"
             }
-            status, said, content = answer(
-                Request(self.command, self.path, headers, body, uploaded), self.client_address[0]
-            )
+            request = Request(self.command, self.path, headers, body, uploaded)
+            status, said, content = answer(request, self.client_address[0])
+            if hops is not None:
+                far = hops(request, self.client_address[0])
+                self.connection.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, far)
             self.send_response(status)
             for name, value in said.items():
                 self.send_header(name, value)

@@ -31,6 +31,9 @@ def test_a_machine_is_an_instance_with_its_key_in_tags_and_little_else() -> None
         "launchTemplate": {"id": "cpu-id", "version": "$Default"},
         "subnetId": f"{ZONE}-id",
         "sourceDestCheck": False,
+        # Nobody else ends it by mistake; this stack may.
+        "disableApiTermination": True,
+        "forceDestroy": True,
         "tags": {
             "Name": "dev-cpu-2",
             "tidepool:stack": "dev",

@@ -39,12 +39,15 @@ def test_a_fleet_may_be_called_nearly_as_the_clusters_own_machines_and_its_nodes
     assert part_of(name) == "node"
 
 
-def groups(firewall: dict[str, Any] | None = None, *, has_own: bool = True, **place: Any) -> Groups:
+def groups(
+    firewall: dict[str, Any] | None = None, *, has_own: bool = True, pods: str = "", **place: Any
+) -> Groups:
     return Groups(
         IPv4Network("10.77.0.0/16"),
         SiteOptions.model_validate({"region": REGION, **place}),
         Firewall.model_validate(firewall or {}),
         has_own,
+        IPv4Network(pods) if pods else None,
     )
 
 
@@ -77,6 +80,8 @@ egress = st.lists(
     st.lists(networks, max_size=3),
     egress,
     st.booleans(),
+    st.sampled_from(["", *NETWORKS[1:]]),
+    st.lists(st.sampled_from(NETWORKS), max_size=2),
 )
 def test_whoever_asks_for_a_rule_or_a_route_it_is_there_once(
     place: dict[str, Any],
@@ -84,12 +89,16 @@ def test_whoever_asks_for_a_rule_or_a_route_it_is_there_once(
     sources: list[list[str]],
     rules: list[dict[str, Any]],
     has_own: bool,
+    pods: str,
+    kubernetes: list[str],
 ) -> None:
     firewall = {
         "logins": {"ingress": [{"from": each} for each in sources], "egress": rules},
         "nodes": {"egress": rules},
     }
-    asked = groups(firewall, has_own=has_own, administrators=administrators, **place)
+    asked = groups(
+        firewall, has_own=has_own, pods=pods, kubernetes=kubernetes, administrators=administrators, **place
+    )
     found = asked.rules()
     assert max(Counter(map(said, found)).values()) == 1
     assert max(Counter(rule.name for rule in found).values()) == 1
@@ -109,6 +118,7 @@ def test_whoever_asks_for_a_rule_or_a_route_it_is_there_once(
         assert logs_in >= {each for some in sources for each in some}
         assert {str(each) for each in ways.values()} == {
             *administrators,
+            *kubernetes,
             *(e for some in sources for e in some),
         }
     reached = {str(rule.other) for rule in found if rule.part == "node" and rule.way == "to"}

@@ -140,9 +140,9 @@ for line in ("link set lo up", "link add aws type bridge", "link set aws up", "r
     subprocess.run(["ip", *line.split()], check=True)
 bootstrap.metadata = {"tags/instance/tidepool:node": "cpu-1", "tags/instance/tidepool:address": "10.77.10.1"}.__getitem__
 bootstrap.is_somebody()
-bootstrap.is_somebody()  # as somebody who looks for what is wrong starts it again
+itself = bootstrap.is_somebody()  # as somebody who looks for what is wrong starts it again
 served = ("169.254.169.254", "169.254.169.253", "169.254.169.123", "198.51.100.7")
-told = {"name": socket.gethostname(), "root": [reached(each) for each in served]}
+told = {"name": socket.gethostname(), "host": itself, "root": [reached(each) for each in served]}
 os.setuid(1000)
 print(json.dumps({**told, "user": [reached(each) for each in served]}))
 """
@@ -164,6 +164,7 @@ def test_root_alone_reaches_metadata_and_all_reach_what_else_is_link_local(tmp_p
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == {
         "name": "cpu-1",
+        "host": "10.77.10.1 cpu-1\n",
         "root": [True, True, True, True],
         # Names and time are there, too.
         "user": [False, True, True, True],

@@ -11,8 +11,11 @@ import yaml
 
 from tests import versions
 from tests.components.by_engine import ByEngine
+from tests.forking import fork_server
+from tests.golden import store_folder
 from tests.infrastructures.aws.front import front
 from tests.infrastructures.aws.specs import OTHER_ZONE, REGION, ZONE, mapping
+from tests.plugins.aws import IMPORTED
 from tests.plugins.serving import search_path
 from tests.plugins.test_aws import a_vpc
 from tests.whole.cluster import ROOT
@@ -39,6 +42,7 @@ class AtMoto(ByEngine):
 @pytest.fixture(autouse=True)
 def aws() -> Iterator[None]:
     """Without faults."""
+    fork_server().import_ahead(*IMPORTED)
     made, _ = front()
     made.forget()
     yield
@@ -61,7 +65,7 @@ def preview(folder: Path, *offerings: dict[str, Any]) -> str:
     described["controller"]["shape"] = {"cpus": 2, "memory": "2GiB", "threads_per_core": 2}
     described["controller"]["infrastructure"]["options"]["machines"] = {"instance_type": "m5.large"}
     described = {key: value for key, value in described.items() if key != "name"}
-    cluster = AtMoto.make(folder, folder / "store", "cloud", **described)
+    cluster = AtMoto.make(folder, store_folder(), "cloud", **described)
     cluster.write_spec()
     cluster.engine("stack init")
     before = list(front()[0].calls)
@@ -113,7 +117,7 @@ def test_the_projects_own_stack_is_previewed_whole_with_the_plugin(tmp_path: Pat
         "route_table": table,
     }
     described = {key: value for key, value in spec.items() if key != "name"}
-    cluster = AtMoto.make(tmp_path, tmp_path / "store", "cloud", **described)
+    cluster = AtMoto.make(tmp_path, store_folder(), "cloud", **described)
     cluster.write_spec()
     cluster.engine("stack init")
     assert "+ 108 to create" in cluster.engine("preview", timeout_s=300)

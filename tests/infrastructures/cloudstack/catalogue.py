@@ -63,7 +63,10 @@ class Catalogue(State):
 
     def createServiceOffering(self, name: str, cpunumber: int, memory: int, **more: Any) -> Item:
         details = {each["key"]: each["value"] for each in more.get("serviceofferingdetails", ())}
+        if {"pciDevice", "vgpuType"} & {*details}:
+            raise CloudError(431, "Please specify the pciDevice and vgpuType correctly.")
         made = {**self._offering(name, cpunumber, memory), "serviceofferingdetails": details}
+        made["hosttags"] = more.get("hosttags")
         self.service_offerings.append(made)
         return {"serviceoffering": made}
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
+from urllib.parse import unquote
 
 from tests.infrastructures.cloudstack.catalogue import Catalogue
 from tests.infrastructures.cloudstack.networks import Networks
 from tests.infrastructures.cloudstack.state import CloudError, Host, Item, new_id
+from tests.infrastructures.cloudstack.volumes import Volumes
 
 
-class Cloud(Networks, Catalogue):
+class Cloud(Networks, Volumes, Catalogue):
     """All of its commands."""
 
     def deployVirtualMachine(
@@ -44,8 +47,17 @@ class Cloud(Networks, Catalogue):
         sizes = {key.lower(): int(value) for each in given.get("details", ()) for key, value in each.items()}
         cpus = sizes.get("cpunumber") or int(offering["cpunumber"])
         memory = sizes.get("memory") or int(offering["memory"])
-        for kind, more in (("user_vm", 1), ("cpu", cpus), ("memory", memory)):
+        root = int(offering.get("rootdisksize") or given.get("rootdisksize") or 4)
+        for kind, more in (
+            ("user_vm", 1),
+            ("cpu", cpus),
+            ("memory", memory),
+            ("volume", 1),
+            ("primary_storage", root),
+        ):
             self._limit(kind, more)
+        if extra := given.get("extraconfig"):
+            self._check_extra(unquote(extra))
         user_data = given.get("userdataid")
         if user_data:
             self._there("userdataid", self.user_data, user_data)
@@ -58,15 +70,33 @@ class Cloud(Networks, Catalogue):
             "created": "2026-11-26T17:00:00+0000",
             "cpunumber": cpus,
             "memory": memory,
+            "rootdisksize": root,
             "templateid": templateid,
             "serviceofferingid": serviceofferingid,
             "userdataid": user_data,
+            "extraconfig": unquote(given.get("extraconfig", "")),
             "affinitygroup": [self.affinity[each] for each in given.get("affinitygroupids", ())],
             "nic": [{"networkid": network_id, "ipaddress": address, "isdefault": True}],
             "tags": [],
+            "deleteprotection": False,
         }
+        if self.is_older:
+            # Of before 4.20, which has no such protection.
+            del vm["deleteprotection"]
         self.vms[vm["id"]] = vm
         return self._job("deployVirtualMachine", lambda: self._start(vm), vm["id"])
+
+    def _check_extra(self, xml: str) -> None:
+        if self.extra_allowed is None:
+            raise CloudError(
+                431, "attempted setting extraconfig but enable.additional.vm.configuration is disabled"
+            )
+        for element in re.findall(r"<(\w+)", xml):
+            if element not in self.extra_allowed:
+                raise CloudError(
+                    530,
+                    f"Extra config '{element}' is not on the list of allowed keys for KVM hypervisor hosts",
+                )
 
     def _place(self, vm: Item) -> Host | None:
         apart = {group["id"] for group in vm["affinitygroup"] if group["type"] == "host anti-affinity"}
@@ -135,6 +165,9 @@ class Cloud(Networks, Catalogue):
             )
 
         def gone() -> None:
+            for volume in self.volumes.values():
+                if volume.get("virtualmachineid") == id:
+                    del volume["virtualmachineid"], volume["deviceid"]
             if expunge:
                 self.vms.pop(id, None)
             else:
@@ -149,6 +182,8 @@ class Cloud(Networks, Catalogue):
 
     def updateVirtualMachine(self, id: str, **given: Any) -> Item:
         vm = self._there("id", self.vms, id)
+        if self.is_older:
+            given.pop("deleteprotection", None)
         vm |= given
         return {"virtualmachine": vm}
 

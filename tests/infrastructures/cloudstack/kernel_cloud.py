@@ -1,7 +1,7 @@
 """The stand-in with a machine of this kernel behind each VM, at its address, in one network.
 
-The API answers at an address of that network. VMs run their user data at each boot, by a program in place of cloud-init, and its
-units by one in place of systemd. NFS exports are folders. Rules of the network are records, which filter nothing; images are
+The API answers at an address of that network. VMs have systemd and cloud-init of their image (`tests.infrastructures.kernel_vm`). NFS
+exports are folders. Rules of the network are records, which filter nothing; images are
 one that is there: the golden one.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,36 +23,36 @@ from tests.infrastructures.aws.http import served
 from tests.infrastructures.cloudstack.cloud import Cloud
 from tests.infrastructures.cloudstack.server import handler
 from tests.infrastructures.cloudstack.state import Item
+from tests.infrastructures.kernel_vm import as_vm, with_exports
 from tests.infrastructures.local.stacks import Stack, left_of
 from tidepool.cluster import addresses
-from tidepool.cluster.boot import File, Folder, Mount, Service
 from tidepool.infrastructures.local import kernel
 from tidepool.infrastructures.local.kernel import MachineSpec, NetworkSpec
 
 _STACK: Final = "cloudstack"
 IMAGE: Final = "debian-12-cloud"
 TEMPLATE: Final = "debian"
-_HERE: Final = Path(__file__).parent
-_OF_TEST: Final = "/etc/tidepool-test"
-#: In place of programs of the image; those of systemd are the same as for instances of AWS.
-_PROGRAMS: Final = {
-    f"{_OF_TEST}/boot": _HERE / "machine/boot",
-    "/usr/local/sbin/mount": _HERE / "machine/mount",
-    f"{_OF_TEST}/units": _HERE.parent / "aws/machine/units",
-    "/usr/local/sbin/systemctl": _HERE.parent / "aws/machine/systemctl",
-}
 _PORT: Final = 8080
 
 
 @dataclass
 class KernelCloud:
-    """``url`` is where the API is for who is in the network, to which ``prefix`` leads a command; ``gateway`` is nobody."""
+    """``url`` is where the API is for who is in the network ``cidr``, to which ``prefix`` leads a command; ``gateway`` is nobody.
+
+    VMs have ``image``'s root; what they mount by NFS are folders in ``exports``.
+    """
 
     folder: Path
     cloud: Cloud
     prefix: tuple[str, ...]
     url: str
-    gateway: str
+    cidr: str
+    image: Path
+    exports: Path
+
+    @property
+    def gateway(self) -> str:
+        return str(next(IPv4Network(self.cidr).hosts()))
 
     @property
     def data(self) -> Path:
@@ -79,44 +78,40 @@ class KernelCloud:
 
     def _spec(self, vm: Item) -> MachineSpec:
         told = self.cloud.user_data[vm["userdataid"]]["userdata"]
-        user_data = gzip.decompress(base64.b64decode(told)).decode().partition("\n")[2]
         address = vm["nic"][0]["ipaddress"]
-        return MachineSpec(
+        spec = MachineSpec(
             stack=_STACK,
             name=vm["name"],
             network="net",
             address=address,
             mac=addresses.mac(IPv4Address(address)),
-            image=str(golden_image(IMAGE).root),
+            image=str(self.image),
             cpus=2,
             memory_mib=1024,
-            services=(
-                Service("cloud-init", (f"{_OF_TEST}/boot",), once=True, ready_timeout_s=0),
-                Service("units", (f"{_OF_TEST}/units",)),
-            ),
-            files=(
-                *(File(path, program.read_text(), "0755") for path, program in _PROGRAMS.items()),
-                File(f"{_OF_TEST}/user-data.json", json.dumps(json.loads(user_data))),
-            ),
-            folders=(Folder("/run/sshd"),),
-            mounts=(Mount(str(self.folder / "nfs"), "/srv/nfs", read_only=False),),
-            capabilities=("sys_admin", "sys_ptrace", "mknod"),
+        )
+        return as_vm(
+            with_exports(spec, self.exports), self.cidr, gzip.decompress(base64.b64decode(told)).decode()
         )
 
 
 @contextmanager
-def kernel_cloud(folder: Path, cidr: str) -> Iterator[KernelCloud]:
+def kernel_cloud(
+    folder: Path, cidr: str, image: str = IMAGE, exports: Path | None = None
+) -> Iterator[KernelCloud]:
     """A zone with nothing in it but a template; no machine is left afterwards."""
-    stack = Stack(folder / "data", _STACK, golden_image(IMAGE).root)
+    root = golden_image(image).root
+    stack = Stack(folder / "data", _STACK, root)
     wanted = NetworkSpec(_STACK, "net", cidr)
     network = kernel.create_network(stack.data, wanted)
-    for name in ("home", "slurmctld"):
-        (folder / "nfs" / name).mkdir(parents=True)
+    if exports is None:
+        exports = folder / "nfs"
+        for name in ("home", "slurmctld"):
+            (exports / name).mkdir(parents=True)
     cloud = Cloud()
     cloud.job_s = 0.1
     cloud.templates["t"] = _template(cloud)
     url = f"http://{wanted.switch_address}:{_PORT}/client/api"
-    it = KernelCloud(folder, cloud, tuple(network.prefix), url, str(next(IPv4Network(cidr).hosts())))
+    it = KernelCloud(folder, cloud, tuple(network.prefix), url, cidr, root, exports)
     cloud.started, cloud.stopped = it.start, it.stop
     servers: list[ThreadingHTTPServer] = []
     try:

@@ -18,6 +18,7 @@ def mapping(offering: dict[str, Any] | None = None, /, **place: Any) -> dict[str
         **place.pop("controller", {}),
     }
     fleet, firewall = place.pop("fleet", {}), place.pop("firewall", {})
+    server = {"file_server": place.pop("file_server")} if "file_server" in place else {}
     boots = {} if "template" in place else {"images": "https://images.site/tidepool"}
     options = {"endpoint": ENDPOINT, "zone": "zone-1", "volumes": VOLUMES, **boots, **place}
     return {
@@ -37,6 +38,7 @@ def mapping(offering: dict[str, Any] | None = None, /, **place: Any) -> dict[str
         ],
         "partitions": [{"name": "main"}],
         **({"firewall": firewall} if firewall else {}),
+        **server,
     }
 
 

@@ -45,7 +45,7 @@ def new_id() -> str:
 
 
 #: What an account may have, by what `listResourceLimits` calls it.
-_LIMITS = {"user_vm": 20, "cpu": 400, "memory": 10**6, "network": 20}
+_LIMITS = {"user_vm": 20, "cpu": 400, "memory": 10**6, "network": 20, "volume": 40, "primary_storage": 4000}
 
 
 class State:
@@ -55,7 +55,9 @@ class State:
     - ``job_s``: how long a job takes; ``stuck``: commands whose jobs never end.
     - ``lose``: so many changes are done, and their answers lost; ``fail``: codes and texts that come next, and nothing is done.
     - ``unseen``: names of VMs that lists leave out. ``denied``: commands that the role has not. ``calls_left``: before the limit.
+    - ``is_older``: of a release before 4.20, which has no delete protection.
     - ``images``: what URLs have, by its SHA-256.
+    - ``extra_allowed``: elements that `extraconfig` may have, where the setting is on.
     - ``started``, ``stopped``: told of each VM.
     """
 
@@ -73,6 +75,8 @@ class State:
         self.denied: set[str] = set()
         self.calls_left: int | None = None
         self.page_most = 500
+        self.extra_allowed: set[str] | None = None
+        self.is_older = False
         self.limits = dict(_LIMITS)
         self.images: dict[str, str] = {}
         self.requests: list[str] = []
@@ -114,6 +118,12 @@ class State:
             self._offering("large", 4, 4096),
             {**self._offering("custom", 0, 0), "iscustomized": True},
         ]
+        self.disk_offerings: list[Item] = [
+            {"id": new_id(), "name": "Custom", "iscustomized": True, "disksize": 0, "state": "Active"},
+            {"id": new_id(), "name": "Small", "iscustomized": False, "disksize": 5, "state": "Active"},
+        ]
+        self.storage_gib = 10_000
+        self.volumes: dict[str, Item] = {}
         self.vms: dict[str, Item] = {}
         self.networks: dict[str, Item] = {}
         self.egress: dict[str, Item] = {}
@@ -237,7 +247,7 @@ class State:
 
     def _available(self) -> Item:
         used = self._used()
-        names = {"user_vm": "vm"}
+        names = {"user_vm": "vm", "primary_storage": "primarystorage"}
         return {
             f"{names.get(key, key)}available": str(limit - used[key]) if limit >= 0 else "Unlimited"
             for key, limit in self.limits.items()
@@ -245,12 +255,31 @@ class State:
 
     def _used(self) -> dict[str, int]:
         vms = [vm for vm in self.vms.values() if vm["state"] != "Error"]
+        volumes = self._all_volumes()
         return {
+            "volume": len(volumes),
+            "primary_storage": sum(each["size"] // 1024**3 for each in volumes),
             "user_vm": len(vms),
             "cpu": sum(vm["cpunumber"] for vm in vms),
             "memory": sum(vm["memory"] for vm in vms),
             "network": len(self.networks),
         }
+
+    def _all_volumes(self) -> list[Item]:
+        """Data, and the root disk of each VM."""
+        roots = [
+            {
+                "id": f"root-{vm['id']}",
+                "name": f"ROOT-{vm['id']}",
+                "type": "ROOT",
+                "state": "Ready",
+                "size": (vm.get("rootdisksize") or 4) * 1024**3,
+                "virtualmachineid": vm["id"],
+            }
+            for vm in self.vms.values()
+            if vm["state"] != "Error"
+        ]
+        return [*roots, *self.volumes.values()]
 
     def _limit(self, kind: str, more: int) -> None:
         limit, used = self.limits[kind], self._used()[kind]

@@ -155,6 +155,7 @@ def test_a_lost_answer_is_transient_and_the_work_is_done(cloud: Cloud, endpoint:
         (530, "Command failed due to Internal Server Error", Transient),
         (534, "Resource [DataCenter:1] is unreachable", Transient),
         (537, "The range specified conflicts with rule 7", Permanent),
+        (530, "Extra config 'source' is not on the list of allowed keys for KVM hypervisor hosts", Permanent),
     ],
 )  # fmt: skip
 def test_errors_are_of_a_kind_by_code_and_words(code: int, text: str, kind: type[Exception]) -> None:

@@ -225,10 +225,18 @@ def test_offerings_are_found_by_shape_or_made_where_one_may(stack: Stack) -> Non
     stack.cloud.service_offerings.pop()
     with pytest.raises(NotThere, match="no service offering fits 4 processors and 9000 MiB"):
         stack.make(kind, cpus=4, memoryMib=9000)
-    gpu = {"cpus": 4, "memoryMib": 9000, "details": {"vgpuType": "passthrough"}, "make": True, "cpuMhz": 2000}
+    gpu = {
+        "cpus": 4,
+        "memoryMib": 9000,
+        "details": {"numa": "2"},
+        "make": True,
+        "cpuMhz": 2000,
+        "hostTags": ["gpu"],
+    }
     made = stack.make(kind, **gpu)
     assert stack.make(kind, **gpu) == made
-    assert stack.cloud.service_offerings[-1]["serviceofferingdetails"] == {"vgpuType": "passthrough"}
+    assert stack.cloud.service_offerings[-1]["serviceofferingdetails"] == {"numa": "2"}
+    assert stack.cloud.service_offerings[-1]["hosttags"] == "gpu"
     stack.delete(kind, made, **gpu)
     stack.delete(kind, ids["large"], cpus=4, memoryMib=3000)
     assert [each["name"] for each in stack.cloud.service_offerings] == ["small", "large"]
@@ -295,6 +303,19 @@ def test_an_offering_that_leaves_sizes_open_is_told_them(stack: Stack) -> None:
     stack.make(kinds.CloudStackMachineKind, **stack.machine(offering=custom, cpus=3, memoryMib=777))
     vm = stack.cloud.vm("cpu-1")
     assert (vm["cpunumber"], vm["memory"]) == (3, 777)
+
+
+def test_a_machine_has_the_devices_that_settings_allow(stack: Stack) -> None:
+    device = "<hostdev mode='subsystem' type='pci'><source><address bus='0x3b' slot='~'/></source></hostdev>"
+    parts = stack.machine(extraConfig=device)
+    with pytest.raises(Permanent, match=r"enable.additional.vm.configuration is disabled"):
+        stack.make(kinds.CloudStackMachineKind, **parts)
+    stack.cloud.extra_allowed = {"hostdev"}
+    with pytest.raises(Permanent, match="'source' is not on the list of allowed keys"):
+        stack.make(kinds.CloudStackMachineKind, **parts)
+    stack.cloud.extra_allowed |= {"source", "address"}
+    stack.make(kinds.CloudStackMachineKind, **parts)
+    assert stack.cloud.vm("cpu-1")["extraconfig"] == device
 
 
 def test_a_machine_that_was_begun_is_pulumis(stack: Stack) -> None:

@@ -22,6 +22,15 @@ from tidepool.infrastructures.cloudstack.rules import Rule, rules
         ({"images": "http://images.site/~lab"}, "images"),
         ({"volumes": {}}, "volumes.home: it is missing"),
         ({"machines": {"affinity": "together"}}, "machines.affinity"),
+        (
+            {"machines": {"details": {"vgpuType": "passthrough"}}},
+            "there is vgpuType alone: CloudStack knows a GPU by",
+        ),
+        ({"machines": {"extra_config": "<hostdev>"}}, "machines.extra_config = '<hostdev>': it is no XML"),
+        (
+            {"machines": {"extra_config": "<hostdev/>"}, "hypervisor": "VMware"},
+            "machines.extra_config: it is of hosts with KVM, and controller.infrastructure.options.hypervisor is VMware",
+        ),
         ({"colour": "blue"}, "colour"),
     ],
 )

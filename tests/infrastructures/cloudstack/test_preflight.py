@@ -82,7 +82,8 @@ def test_all_that_is_missing_is_told_at_once(cloud: Cloud, found: Found) -> None
     [
         ({"service_offering": "none"}, "there is none of this name"),
         ({"service_offering": "small"}, "it has 1 processors, and a machine needs 4"),
-        ({"details": {"vgpuType": "passthrough"}}, "no service offering fits 4 processors and 3328 MiB, of custom, large, small"),
+        ({"details": {"numa": "2"}}, "no service offering fits 4 processors and 3328 MiB, of custom, large, small"),
+        ({"service_offering": "large", "host_tags": ["gpu"]}, "it does not ask for hosts with the tag gpu"),
         ({"affinity": "host anti-affinity"}, "affinity: 3 machines are to be on hosts of their own, and there are 2"),
     ],
 )  # fmt: skip
@@ -98,6 +99,8 @@ def test_offerings_that_are_made_need_not_be_there(cloud: Cloud, found: Found) -
     cloud.service_offerings.clear()
     assert len(found()) == 2
     assert found(make_offerings=True) == []
+    (lack,) = found({"details": {"pciDevice": "GPUs", "vgpuType": "passthrough"}}, make_offerings=True)
+    assert "details: pciDevice and vgpuType make no service offering for hosts with KVM" in lack
 
 
 @pytest.mark.parametrize(
@@ -169,6 +172,65 @@ def test_what_a_stack_has_already_is_not_asked_for_again(cloud: Cloud, found: Fo
         vm = {"id": str(number), "name": f"n{number}", "group": "tidepool-dev", "state": "Running"}
         cloud.vms[str(number)] = {**vm, "cpunumber": 1, "memory": 1, "nic": [{}], "tags": []}
     assert found() == []
+
+
+def test_volumes_and_storage_are_counted_with_the_root_disks(cloud: Cloud, found: Found) -> None:
+    """Three machines of 16 GiB each, and a file server with its own and 200 GiB besides."""
+    served: dict[str, Any] = {"volumes": {}, "file_server": {}, "store": {"size": "200GiB"}}
+    cloud.limits |= {"volume": 4, "primary_storage": 263}
+    cloud.storage_gib = 200
+    said = found(**served)
+    for each in (
+        "the quota leaves 4 volumes, and 5 more are asked for at least",
+        "the quota leaves 263 GiB of primary storage, and 264 more are asked for at least",
+        "zone-1 has 200 GiB of primary storage left, and 264 GiB more are asked for at least",
+    ):
+        assert any(each in lack for lack in said), (each, said)
+    assert {unmarked(lack)[1] for lack in said} == {"capacity"}
+    cloud.denied.add("listCapacity")
+    assert len(found(**served)) == 2
+    cloud.limits |= {"volume": 5, "primary_storage": 264}
+    assert found(**served) == []
+
+
+@pytest.mark.parametrize(
+    ("store", "said"),
+    [
+        ({"size": "8GiB", "disk_offering": "Large"}, "store.disk_offering: there is no disk offering Large; there are Custom, Small"),
+        ({"size": "8GiB", "disk_offering": "Small"}, "store.disk_offering: volumes of Small have 5 GiB, and controller.infrastructure.options.store.size is 8"),
+        ({"size": "5GiB", "disk_offering": "Small"}, ""),
+    ],
+)  # fmt: skip
+def test_a_store_is_of_a_disk_offering_that_is_there(found: Found, store: dict[str, Any], said: str) -> None:
+    lacks = found(volumes={}, file_server={}, store=store)
+    assert len(lacks) == bool(said)
+    assert said in "".join(lacks)
+
+
+def test_root_disks_are_as_large_as_offering_and_template_let_them(cloud: Cloud, found: Found) -> None:
+    next(each for each in cloud.service_offerings if each["name"] == "large")["rootdisksize"] = 8
+    (lack,) = found()
+    assert "options.disk: it is 16 GiB, and machines of large have 8 GiB: write 8GiB" in lack
+    assert found({"disk": "8GiB"}) == []
+    template = {"id": "t", "name": "debian", "isready": True, "hypervisor": "KVM", "zoneid": cloud.zone["id"]}
+    cloud.templates["t"] = {**template, "size": 10 * 1024**3 + 1}
+    (lack,) = found({"disk": "8GiB"}, template="debian")
+    assert lack == (
+        "fleets[0].infrastructures[0].options.disk: it is 8 GiB, and the template debian has 11 GiB; write disk: 11GiB"
+    )
+
+
+def test_a_zone_whose_hosts_have_memory_but_none_enough_is_told(cloud: Cloud, found: Found) -> None:
+    """16 GiB in all, of which no host has room for two machines of 5056 MiB."""
+    cloud.hosts = [Host(f"kvm-{number}", memory_mib=8192) for number in (1, 2)]
+    fleet = {"min_nodes": 2, "shape": {"cpus": 4, "memory": "4800MiB"}}
+    assert found(fleet=fleet) == []
+    (lack,) = found(controller={"login_machines": 0}, fleet={**fleet, "min_nodes": 3})
+    text, cause = unmarked(lack)
+    assert text.startswith(
+        "fleets[0].infrastructures[0].options: 3 machines of 5056 MiB are asked for at least, and hosts have room for 2"
+    )
+    assert cause == "capacity"
 
 
 def test_hosts_of_another_architecture_are_none(cloud: Cloud, found: Found) -> None:

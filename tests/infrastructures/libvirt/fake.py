@@ -20,6 +20,7 @@ _POOL_FULL = (
     "internal error: Child process (/usr/bin/qemu-img create -f qcow2 -o compat=0.10 /pool/{name} 102400K) unexpected "
     "exit status 1: qemu-img: /pool/{name}: Could not write qcow2 header: No space left on device"
 )
+_SAVES_FULL = "Unable to write /var/lib/libvirt/qemu/save/x.save: No space left on device"
 _DENIED = "access denied: 'QEMU' denied access"
 
 
@@ -32,6 +33,7 @@ class FakeHost:
     - ``memory_mib``: how much its machines that run can have together, and ``pages`` the same of huge pages.
     - ``room``: how many volumes its pools have room for.
     - ``unseen``: names of domains that are not listed yet.
+    - ``is_full``: no memory can be saved.
     - ``refuses``: names of domains that nobody may delete.
     - ``loses``: commands whose next answer gets lost, after they were done.
     - ``down``: nothing is answered.
@@ -44,9 +46,14 @@ class FakeHost:
     refuses: set[str] = field(default_factory=set)
     loses: set[str] = field(default_factory=set)
     down: bool = False
+    is_full: bool = False
+    #: Domains whose memory is saved.
+    saved: set[str] = field(default_factory=set)
     domains: dict[str, ET.Element] = field(default_factory=dict)
     running: dict[str, int] = field(default_factory=dict)
     pools: dict[str, set[str]] = field(default_factory=dict)
+    #: By pool and volume, the one that it stands on.
+    backing: dict[tuple[str, str], str] = field(default_factory=dict)
     made: int = 0
 
     # What virsh does
@@ -103,7 +110,30 @@ class FakeHost:
             raise _Refused(f"Failed to start domain '{name}'", _NO_PAGES)
         self.made += 1
         self.running[name] = self.made
+        self.saved.discard(name)
         return f"Domain '{name}' started"
+
+    def _domstate(self, name: str, *, stdin: str) -> str:
+        return "running" if self._known(name) in self.running else "shut off"
+
+    def _managedsave(self, _: str, name: str, *, stdin: str) -> str:
+        name = self._known(name)
+        if name not in self.running:
+            raise _Refused(
+                f"Failed to save domain '{name}' state",
+                "Requested operation is not valid: domain is not running",
+            )
+        if self.is_full:
+            raise _Refused(f"Failed to save domain '{name}' state", _SAVES_FULL)
+        del self.running[name]
+        self.saved.add(name)
+        return f"Domain '{name}' state saved by libvirt"
+
+    def _managedsave_dumpxml(self, name: str, *, stdin: str) -> str:
+        name = self._known(name)
+        if name not in self.saved:
+            raise _Refused("Requested operation is not valid: domain does not have managed save image")
+        return ET.tostring(self.domains[name], encoding="unicode")
 
     def _destroy(self, name: str, *, stdin: str) -> str:
         name = self._known(name)
@@ -121,18 +151,39 @@ class FakeHost:
         name = self._known(next(word for word in words if not word.startswith("--")))
         assert name not in self.running, "a domain that runs would become a transient one"
         del self.domains[name]
+        self.saved.discard(name)
         return f"Domain '{name}' has been undefined"
 
-    def _vol_create_as(self, pool: str, name: str, *_: str, stdin: str) -> str:
+    def _vol_create_as(self, pool: str, name: str, *more: str, stdin: str) -> str:
         volumes = self.pools.setdefault(pool, set())
         if name in volumes:
             raise _Refused(f"Failed to create vol {name}", f"storage volume '{name}' exists already")
         if sum(map(len, self.pools.values())) >= self.room:
             raise _Refused(f"Failed to create vol {name}", _POOL_FULL.format(name=name))
+        if "--backing-vol" in more:
+            under = more[more.index("--backing-vol") + 1]
+            if under not in volumes:
+                raise _Refused(
+                    f"failed to get vol '{under}'",
+                    f"Storage volume not found: no storage vol with matching path '{under}'",
+                )
+            self.backing[pool, name] = under
         volumes.add(name)
         return f"Vol {name} created"
 
+    def _vol_dumpxml(self, *words: str, stdin: str) -> str:
+        pool, name = self._volume(words)
+        under = self.backing.get((pool, name))
+        backing = f"<backingStore><path>/{pool}/{under}</path></backingStore>" if under else ""
+        return f"<volume><name>{name}</name>{backing}</volume>"
+
     def _vol_delete(self, *words: str, stdin: str) -> str:
+        pool, name = self._volume(words)
+        self.pools[pool].remove(name)
+        self.backing.pop((pool, name), None)
+        return f"Vol {name} deleted"
+
+    def _volume(self, words: tuple[str, ...]) -> tuple[str, str]:
         _, pool, name = words
         if pool not in self.pools:
             raise _Refused(
@@ -144,8 +195,7 @@ class FakeHost:
                 f"failed to get vol '{name}'",
                 f"Storage volume not found: no storage vol with matching path '{name}'",
             )
-        self.pools[pool].remove(name)
-        return f"Vol {name} deleted"
+        return pool, name
 
     def _known(self, name: str) -> str:
         for known, domain in self.domains.items():

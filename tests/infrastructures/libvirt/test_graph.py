@@ -330,3 +330,19 @@ def test_mistakes_in_options_end_the_program_with_all_of_them_and_register_nothi
     assert "2 mistakes" in str(raised.value)
     assert "controller.infrastructure.options.pool = 'here'" in str(raised.value)
     assert "fleets[0].infrastructures[0].options.cpu = 'fast'" in str(raised.value)
+
+
+def test_a_machine_that_is_suspended_is_no_node_and_stays_as_it_was_made() -> None:
+    graph = registered(spec(), {"cpu": "cpu-1"}, suspended="cpu-[1-2]")
+    node, kept = (graph[f"tidepool:slurm:Node cpu-{number}"].inputs for number in (1, 2))
+    # One that runs is registered as ever: no state is changed by what is new.
+    assert not {"power", "suspension"} & {*node}
+    assert kept["power"] == "suspended"
+    assert kept["suspension"] == {"kind": "libvirt", "uri": "qemu:///system", "domain": "dev-cpu-2"}
+    runs, is_suspended = (graph[f"{DOMAIN} cpu-{number}"].inputs for number in (1, 2))
+    assert (runs["autostart"], "running" in runs) == (True, False)
+    assert (is_suspended["autostart"], is_suspended["running"]) == (False, False)
+    # Other slots make no machine anew that could not answer.
+    for kind in (DOMAIN, MACHINE):
+        assert graph[f"{kind} cpu-1"].replace_with == {"tidepool:slurm:Slots cpu"}
+        assert graph[f"{kind} cpu-2"].replace_with == set()

@@ -357,3 +357,13 @@ def test_a_pool_is_a_fleet_of_the_infrastructure_that_it_names_and_is_refused_by
     (refused,) = pool_mistakes(read, "nomad", "machines of Nomad")
     assert (refused.path, "take no roles" in refused.message) == ("pools[1].infrastructure", True)
     assert list(pool_mistakes(read, "libvirt")) == []
+
+
+@pytest.mark.parametrize("key", ["pci_devices", "sriov_network"])
+def test_a_machine_with_a_device_of_its_hosts_cannot_be_suspended(key: str) -> None:
+    warm = {"name": "warm", "fleet": "cpu", "nodes": 0, "suspended": 1}
+    described = {**mapping({key: TUNED[key]}), "scaling": {"policies": [warm]}}
+    (where, words), *rest = mistakes_of(described).items()
+    assert rest == []
+    assert where.endswith(f"options.{key}")
+    assert "cannot be suspended" in words

@@ -149,6 +149,7 @@ def test_nothing_is_asked_for_that_nobody_said() -> None:
         "devices/graphics",
         "features/tcg",
         "cpu/feature",
+        "sysinfo/system/entry[@name='family']",
     ):
         assert domain.find(path) is None
     graph = registered(spec({"virtualization": "qemu"}))
@@ -156,6 +157,7 @@ def test_nothing_is_asked_for_that_nobody_said() -> None:
     emulated = domain_of(graph, "cpu-1")
     assert emulated.get("type") == "qemu"
     assert emulated.findtext("features/tcg/tb-cache") == "512"
+    assert emulated.findtext("sysinfo/system/entry[@name='family']") == "tidepool-emulated"
     assert {each.get("policy") for each in emulated.iterfind("cpu/feature")} == {"disable"}
     assert emulated.find("cpu/topology") is not None
 

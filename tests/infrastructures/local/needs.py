@@ -14,24 +14,25 @@ from tidepool.infrastructures.local.kernel.birth import init_program
 
 def needs_machines(data: Path) -> None:
     """Make the data folder ``data`` ready for machines; skip where this host cannot make any."""
-    if lacks := lacking():
+    lacks, name, program = _tried()
+    if lacks:
         pytest.skip(lacks)
     data.mkdir(parents=True, exist_ok=True)
-    name, program = _compiled()
     (data / name).write_bytes(program)
     (data / name).chmod(0o755)
 
 
-@cache
 def lacking() -> str:
     """Return why this host can make no machines; empty where it can."""
-    with TemporaryDirectory() as folder:
-        return "; ".join(str(lack) for lack in preflight(Path(folder)) if lack.fatal)
+    return _tried()[0]
 
 
 @cache
-def _compiled() -> tuple[str, bytes]:
-    """Return the first process's program and its name; it is compiled for more than a second."""
+def _tried() -> tuple[str, str, bytes]:
+    """Return what this host lacks; else the first process's name and program, which takes more than a second to compile."""
     with TemporaryDirectory() as folder:
+        if lacks := "; ".join(str(lack) for lack in preflight(Path(folder)) if lack.fatal):
+            return lacks, "", b""
+        # The trial has compiled it.
         program = init_program(Path(folder))
-        return program.name, program.read_bytes()
+        return "", program.name, program.read_bytes()

@@ -9,11 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.infrastructures.local.stacks import control_groups
 from tests.machine_faults import freeze
-from tidepool.infrastructures.local.kernel.cgroup import Hierarchy, Limits, hierarchies
-from tidepool.infrastructures.local.kernel.cgroup_versions import CgroupsV1, CgroupsV2
+from tidepool.infrastructures.local.kernel.cgroup import (
+    Hierarchy,
+    Limits,
+    hierarchies,
+    processor_list,
+    processor_text,
+)
+from tidepool.infrastructures.local.kernel.cgroup_versions import CgroupsV1, CgroupsV2, choose
 
 _MOUNTINFO = """\
 24 1 254:0 / / rw,relatime - ext4 /dev/root rw
@@ -117,3 +125,33 @@ def test_real_groups(cgroups: CgroupsV1 | CgroupsV2, sleeping: subprocess.Popen[
     assert cgroups.below(top) == ()
     assert not cgroups.is_frozen(group)
     cgroups.thaw(group)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="control groups need root")
+def test_a_bound_group_runs_where_it_may_and_so_do_those_below_it(sleeping: subprocess.Popen[bytes]) -> None:
+    cgroups = choose()
+    group = f"tidepool/test-{uuid.uuid4().hex[:8]}"
+    processor = max(os.sched_getaffinity(0))
+    cgroups.create(group, Limits())
+    try:
+        cgroups.create(f"{group}/inside", Limits())
+        cgroups.add(f"{group}/inside", sleeping.pid)
+        cgroups.bind(group, (processor,))
+        assert os.sched_getaffinity(sleeping.pid) == {processor}
+        assert cgroups.cpu_s(group) >= 0.0
+    finally:
+        sleeping.kill()
+        sleeping.wait()
+        cgroups.remove(group)
+    with pytest.raises(FileNotFoundError):
+        cgroups.cpu_s(group)
+
+
+@given(st.sets(st.integers(0, 300)))
+def test_processors_are_read_as_they_are_written(processors: set[int]) -> None:
+    assert processor_list(processor_text(processors)) == processors
+
+
+def test_ranges_of_processors_are_read() -> None:
+    assert processor_list("0-2,5,7-7\n") == {0, 1, 2, 5, 7}
+    assert processor_list("\n") == frozenset()

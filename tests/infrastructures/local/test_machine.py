@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -75,6 +76,28 @@ def test_the_host_reaches_machines_through_the_network(stack: Stack) -> None:
         "print(subprocess.check_output([*sys.argv[1:], sys.executable, '-c', code], text=True))\n"
     )
     assert run_python(asking, *network.prefix).stdout.strip() == f"cpu-1 of {stack.name}"
+
+
+def test_a_switch_is_the_same_to_who_stays_when_a_machine_goes(stack: Stack) -> None:
+    network = stack.network()
+    stack.create(stack.spec())
+
+    def ip(*argv: str) -> str:
+        command = [*network.prefix, "ip", *argv]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+
+    def mac() -> str:
+        (switch,) = json.loads(ip("-json", "link", "show", "switch"))
+        return str(switch["address"])
+
+    before = mac()
+    assert before == "02:74:0a:4d:ff:fe"
+    # A bridge's own choice is the lowest of its ports, which are random.
+    ip("link", "add", "lowest", "address", "02:00:00:00:00:01", "type", "veth", "peer", "name", "other")
+    ip("link", "set", "lowest", "master", "switch")
+    assert mac() == before
+    ip("link", "delete", "lowest")
+    assert mac() == before
 
 
 def test_creating_again_changes_nothing(stack: Stack) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -134,3 +135,26 @@ def test_any_plan_can_be_read_back(fields: list[tuple[str, bytes]]) -> None:
         assert rest[int(size) : int(size) + 1] == b","
         rest = rest[int(size) + 1 :]
     assert found == [*(part for text, data in fields for part in (text.encode(), data)), b"end"]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "processors", "online", "folders"),
+    [
+        (1, (1, 0), "1", [1]),
+        (2, (3, 1, 0, 2), "1,3", [1, 3]),
+        # None of its services binds; or it has more than there are, which share them.
+        (2, (), "0,1", [0, 1]),
+        (3, (1, 0), "0,1,2", [0, 1, 2]),
+    ],
+)
+def test_who_runs_containers_sees_the_processors_of_the_machine_by_their_numbers(
+    cpus: int, processors: tuple[int, ...], online: str, folders: list[int]
+) -> None:
+    """The kubelet confines all pods to those that it sees."""
+    kubelet = Service("kubelet", ("/usr/bin/kubelet",), role="kubernetes")
+    spec = replace(_SPEC, cpus=cpus, services=(kubelet,), containers="kubernetes")
+    plan = encode(machine_steps(spec, replace(_FOLDERS, containers="/d/containers", processors=processors)))
+    text = plan.decode()
+    assert f"/sys/devices/system/cpu/online,4:0444,4:root,4:root,{len(online) + 1}:{online}\n" in text
+    seen = sorted({int(number) for number in re.findall(r"/sys/devices/system/cpu/cpu(\d+)/", text)})
+    assert seen == folders

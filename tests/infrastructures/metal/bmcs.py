@@ -11,9 +11,10 @@ import contextlib
 import io
 import json
 import ssl
+import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,6 +33,7 @@ with warnings.catch_warnings():
     # It imports `cgi`.
     warnings.simplefilter("ignore", DeprecationWarning)
     from sushy_tools.emulator import main as sushy_tools
+    from sushy_tools.emulator.resources import vmedia
     from sushy_tools.emulator.resources.systems.fakedriver import FakeDriver
 
 USER, PASSWORD = "operator", "correct-horse"
@@ -54,8 +56,9 @@ class Driver(FakeDriver):  # type: ignore[misc]
         system["resets"] = [*system.get("resets", ()), state]
         if not system.get("stuck"):
             power = "On" if "On" in state or "Restart" in state else "Off"
-            self.on_power(identity, power)
+            # Before what is behind it begins: that may switch it off again, by itself and at once.
             self._update(system, power_state=power)
+            self.on_power(identity, power)
 
     def get_total_memory(self, identity: str) -> int:
         return int(self._get(identity).get("memory_gib", 64))
@@ -94,7 +97,7 @@ class Bmcs:
     done; ``read_only`` are systems that the user may look at alone; ``deaf`` are those whose BMCs say that they wrote it.
     """
 
-    driver: Driver
+    driver: Any
     tags: dict[str, str]
     url: str = ""
     folder: Path = Path()
@@ -109,6 +112,8 @@ class Bmcs:
     no_media: set[str] = field(default_factory=set)
     lose: int = 0
     before_tag: Callable[[str], object] | None = None
+    #: Called before each request that changes something, and after it was done, before it is answered.
+    on_change: Callable[[str], object] = lambda _: None
 
     def system(self, name: str) -> dict[str, Any]:
         return dict(self.driver._systems[name])
@@ -118,9 +123,9 @@ class Bmcs:
 
     def medium(self, name: str) -> Path:
         """What a BMC has fetched for its virtual CD."""
-        devices = sushy_tools.app.vmedia._devices.values()
+        devices = sushy_tools.app.vmedia._devices.items()
         (fetched,) = {
-            each["_local_file"] for each in devices if each.get("Inserted") and f"/{name}/" in each["Image"]
+            each["_local_file"] for (whose, _), each in devices if each.get("Inserted") and whose == name
         }
         return Path(fetched)
 
@@ -138,7 +143,12 @@ class Bmcs:
         request = Request(environ)
         # Whoever comes next reads it once more.
         environ["wsgi.input"] = io.BytesIO(request.get_data())
-        return self._answer(request)(environ, start)
+        if request.method == "GET":
+            return self._answer(request)(environ, start)
+        self.on_change("before")
+        answer = Response.from_app(self._answer(request), environ)
+        self.on_change("after")
+        return answer(environ, start)
 
     def _answer(self, request: Request) -> Any:
         if request.path.startswith(BOOTS):
@@ -203,29 +213,53 @@ def bmcs(
         for at, name in enumerate(names, 1)
     ]
     with TemporaryDirectory(prefix="bmcs-") as folder:
-        app = sushy_tools.app
-        app.config |= {
-            "SUSHY_EMULATOR_FAKE_SYSTEMS": systems,
-            "SUSHY_EMULATOR_FAKE_DRIVER": True,
-            "SUSHY_EMULATOR_STATE_DIR": folder,
-            "SUSHY_EMULATOR_FEATURE_SET": "full",
-        }
+        settings = {"SUSHY_EMULATOR_FAKE_SYSTEMS": systems, "SUSHY_EMULATOR_FAKE_DRIVER": True}
+        app = configured(folder, settings)
         driver = Driver.initialize(app.config, app.logger)()
-        # What it keeps of drivers and of its own is of another test.
-        app._cache = {}
-        type(app).systems = property(lambda _: driver)
-        app.logger.disabled = True
-        made = Bmcs(driver, dict.fromkeys(names, ""), folder=Path(folder), namespace=namespace)
-        with ThreadPoolExecutor(1, initializer=partial(enter, namespace)) as there:
-            server = there.submit(
-                make_server, address, 0, made, threaded=True, request_handler=Quiet, ssl_context=context
-            ).result()
-        made.url = f"{'https' if context else 'http'}://{address}:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
-        try:
-            yield made
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
+        with served(
+            Bmcs(driver, dict.fromkeys(names, ""), folder=Path(folder)), context, namespace, address
+        ) as it:
+            yield it
+
+
+def configured(folder: str, settings: Mapping[str, Any]) -> Any:
+    """sushy-tools' service with those settings, and its files in ``folder``."""
+    app = sushy_tools.app
+    app.config |= {"SUSHY_EMULATOR_STATE_DIR": folder, "SUSHY_EMULATOR_FEATURE_SET": "full", **settings}
+    app.logger.disabled = True
+    return app
+
+
+class _Files:
+    """Functions of `tempfile` that media of sushy-tools call, for a folder."""
+
+    def __init__(self, folder: str) -> None:
+        self.mkdtemp = partial(tempfile.mkdtemp, dir=folder)
+        self.NamedTemporaryFile = partial(tempfile.NamedTemporaryFile, dir=folder)
+
+
+@contextlib.contextmanager
+def served(
+    made: Bmcs, context: ssl.SSLContext | None = None, namespace: str = "", address: str = "127.0.0.1"
+) -> Iterator[Bmcs]:
+    """The BMCs of systems answer there."""
+    app, made.namespace = sushy_tools.app, namespace
+    # What it keeps of drivers and of its own is of another test.
+    app._cache = {}
+    type(app).systems = property(lambda _: made.driver)
+    with ThreadPoolExecutor(1, initializer=partial(enter, namespace)) as there:
+        server = there.submit(
+            make_server, address, 0, made, threaded=True, request_handler=Quiet, ssl_context=context
+        ).result()
+    made.url = f"{'https' if context else 'http'}://{address}:{server.server_port}"
+    # Where it has what it fetched, which it leaves there; and nobody else's.
+    files, vmedia.tempfile = vmedia.tempfile, _Files(str(made.folder))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield made
+    finally:
+        vmedia.tempfile = files
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,50 +1,40 @@
 """BMCs with a machine of this kernel behind each host, at the address that its medium says, in one network.
 
-A host that is switched on boots what its BMC has fetched from the stack's boot service: the golden image with the seed of that ISO over
-it, as the kernel of a host unpacks both. Firmware, GRUB and the kernel are left out, and the image's units are run by a program in
-place of systemd. NFS exports are folders. A host that is switched off keeps nothing.
+A host that is switched on boots what its BMC has fetched from the stack's boot service: the golden image that this ISO was made from,
+with its seed laid over it as the initramfs of a host does, by the image's own systemd (`tests.infrastructures.kernel_vm`). Firmware, GRUB
+and the kernel are left out. NFS exports are folders. A host that is switched off keeps nothing.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Final
 
 from tests.golden import golden_image
+from tests.infrastructures.kernel_vm import with_exports, with_systemd
 from tests.infrastructures.local.stacks import Stack, left_of
+from tests.infrastructures.metal import boot_service
 from tests.infrastructures.metal.bmcs import Bmcs, bmcs
-from tidepool.cluster.boot import File, Folder, Mount, Service
+from tidepool.cluster.boot import File
+from tidepool.images import Image
 from tidepool.images.iso import SEED_BYTES, seed_at
+from tidepool.images.memory_root import UPPER
 from tidepool.infrastructures.local import kernel
 from tidepool.infrastructures.local.kernel import MachineSpec, NetworkSpec
 
 IMAGE: Final = "debian-12-vm"
 _STACK: Final = "metal"
-_OTHERS: Final = Path(__file__).parent.parent
-_OF_TEST: Final = "/etc/tidepool-test"
-#: In place of programs of the image: the same as for instances of AWS and VMs of CloudStack.
-_PROGRAMS: Final = {
-    "/usr/local/sbin/mount": _OTHERS / "cloudstack/machine/mount",
-    f"{_OF_TEST}/units": _OTHERS / "aws/machine/units",
-    "/usr/local/sbin/systemctl": _OTHERS / "aws/machine/systemctl",
-}
-#: The names of machines of this kernel are told by their network: it is a link to those. They have theirs already.
-_BOOT: Final = """\
-rm -f /etc/hosts
-mkdir -p /run/units /etc/systemd/system/multi-user.target.wants
-touch /run/hostname
-/usr/bin/mount --bind /run/hostname /proc/sys/kernel/hostname
-exec /usr/lib/tidepool/metal
-"""
 _BOOT_PORT: Final = 8081
+#: In it an ISO says where its files are, and how large.
+_HEAD_BYTES: Final = 2**20
 _HEADER, _FIELDS = 110, 13
-_KINDS, _FILE = 0o170000, 0o100000
+_KINDS, _FILE, _LINK = 0o170000, 0o100000, 0o120000
 
 
 @dataclass
@@ -55,6 +45,10 @@ class KernelHosts:
     bmcs: Bmcs
     prefix: tuple[str, ...]
     boot_service: str
+    #: At which there is room for more services.
+    address: str
+    images: tuple[str, ...]
+    exports: Path
 
     @property
     def data(self) -> Path:
@@ -80,54 +74,47 @@ class KernelHosts:
     @contextmanager
     def serving(self, data: Path) -> Iterator[None]:
         """The boot service of the stacks whose data are there runs."""
-        listen = self.boot_service.removeprefix("http://")
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "tidepool.infrastructures.metal.boot_service",
-            "--listen",
-            listen,
-        ]
-        with subprocess.Popen(
-            [*self.prefix, *command], env={"PATH": "/usr/sbin:/usr/bin", "TIDEPOOL_DATA": str(data)}
-        ) as it:
-            try:
-                yield
-            finally:
-                it.kill()
+        with boot_service.served(data, self.boot_service.removeprefix("http://"), self.prefix):
+            yield
 
     def _spec(self, iso: Path) -> MachineSpec:
         with iso.open("rb") as file:
             file.seek(seed_at(iso))
-            seed = dict(unpacked(file.read(SEED_BYTES)))
+            seed = {path.removeprefix(f"{UPPER}/"): told for path, told in unpacked(file.read(SEED_BYTES))}
         told = seed["etc/systemd/network/05-tidepool.network"][1]
         said = dict(re.findall(r"(\w+)=(\S+)", told))
-        return MachineSpec(
+        spec = MachineSpec(
             stack=_STACK,
             name=_node(seed["usr/lib/tidepool/metal.json"][1]),
             network="net",
             address=said["Address"].partition("/")[0],
             mac=said["MACAddress"],
-            image=str(golden_image(IMAGE).root),
+            image=str(self._image_of(iso).root),
             cpus=2,
             memory_mib=1024,
-            services=(
-                Service("nocloud", ("/bin/sh", "-c", _BOOT), once=True, ready_timeout_s=0),
-                Service("units", (f"{_OF_TEST}/units",)),
+            files=tuple(
+                File(f"/{path}", text, f"{mode & 0o777:04o}")
+                for path, (mode, text) in seed.items()
+                if mode & _KINDS == _FILE
             ),
-            files=(
-                *(File(path, program.read_text(), "0755") for path, program in _PROGRAMS.items()),
-                *(
-                    File(f"/{path}", text, f"{mode & 0o777:04o}")
-                    for path, (mode, text) in seed.items()
-                    if mode & _KINDS == _FILE
-                ),
-            ),
-            folders=(Folder("/run/sshd"),),
-            mounts=(Mount(str(self.folder / "nfs"), "/srv/nfs", read_only=False),),
-            capabilities=("sys_admin", "sys_ptrace", "mknod"),
         )
+        links = {path: text for path, (mode, text) in seed.items() if mode & _KINDS == _LINK}
+        lines = [f"mkdir -p /{Path(path).parent}; ln -sfn {text} /{path}\n" for path, text in links.items()]
+        return with_systemd(with_exports(spec, self.exports), "".join(lines))
+
+    def _image_of(self, iso: Path) -> Image:
+        """The image that it was made from: what it begins with is no other's."""
+        (found,) = {
+            image.digest: image
+            for image in map(golden_image, self.images)
+            if _begins(image.folder / "image.iso") == _begins(iso)
+        }.values()
+        return found
+
+
+def _begins(iso: Path) -> bytes:
+    with iso.open("rb") as file:
+        return file.read(_HEAD_BYTES)
 
 
 def _node(told: str) -> str:
@@ -153,17 +140,35 @@ def unpacked(cpio: bytes) -> Iterator[tuple[str, tuple[int, str]]]:
 
 
 @contextmanager
-def kernel_hosts(folder: Path, cidr: str, *names: str) -> Iterator[KernelHosts]:
-    """So many hosts, all off and nobody's; no machine is left afterwards."""
+def kernel_hosts(
+    folder: Path,
+    cidr: str,
+    *names: str,
+    images: Sequence[str] = (IMAGE,),
+    exports: Path | None = None,
+    address: str = "",
+) -> Iterator[KernelHosts]:
+    """So many hosts, all off and nobody's; no machine is left afterwards. What they mount by NFS are folders in ``exports``.
+
+    With ``address`` services answer there, as where the network is one with another, whose switch has that of this one.
+    """
     stack = Stack(folder / "data", _STACK, golden_image(IMAGE).root)
     wanted = NetworkSpec(_STACK, "net", cidr)
     network = kernel.create_network(stack.data, wanted)
-    for name in ("home", "slurmctld"):
-        (folder / "nfs" / name).mkdir(parents=True)
-    address = str(wanted.switch_address)
+    if exports is None:
+        exports = folder / "nfs"
+        for name in ("home", "slurmctld"):
+            (exports / name).mkdir(parents=True)
+    if address:
+        prefix = f"/{IPv4Network(cidr).prefixlen}"
+        for verb, at in (("del", wanted.switch_address), ("add", address)):
+            words = [*network.prefix, "ip", "address", verb, f"{at}{prefix}", "dev", "switch"]
+            subprocess.run(words, check=True)
+    address = address or wanted.switch_address
     try:
         with bmcs(*names, namespace=f"/proc/{network.pid}/ns/net", address=address) as made:
-            yield KernelHosts(folder, made, tuple(network.prefix), f"http://{address}:{_BOOT_PORT}")
+            service = f"http://{address}:{_BOOT_PORT}"
+            yield KernelHosts(folder, made, tuple(network.prefix), service, address, tuple(images), exports)
     finally:
         for machine in kernel.list_machines(stack.data, _STACK):
             kernel.delete_machine(stack.data, _STACK, machine.name)

@@ -41,7 +41,7 @@ def test_all_of_bare_metal_that_a_cluster_is() -> None:
         "address": "10.77.10.1",
         "cpus": 8,
         # With what the image takes, which is in memory.
-        "memoryMib": 36 * 1024,
+        "memoryMib": 34 * 1024,
         "hosts": ["alpha", "beta"],
         "bios": {"LogicalProc": "Disabled"},
         "image": f"/images/{'d' * 64}/image.iso",
@@ -49,6 +49,19 @@ def test_all_of_bare_metal_that_a_cluster_is() -> None:
     # What all machines share stands once: a node's state is small.
     assert len(json.dumps(inputs)) < 1024
     assert "10.9.1.2" not in json.dumps(inputs)
+
+
+def test_a_root_on_a_disk_is_made_of_the_image_as_a_disk_and_given_time_to_be_written_and_wiped() -> None:
+    disk = {"serial": "S3Z8", "overwrite": True, "wipe": "headers"}
+    on_disk = {"hosts": ["alpha", "beta"], "root": "disk", "disk": disk, "boot_timeout_s": 600}
+    graph = registered(spec(on_disk))
+    inputs = graph[f"{OURS}Machine cpu-1"].inputs
+    assert inputs["diskImage"] == f"/images/{'d' * 64}/image.disk"
+    assert inputs["disk"] == {"serial": "S3Z8", "wwn": "", "least": 0, "most": 0, "overwrite": True}
+    assert (inputs["wipe"], inputs["bootTimeoutS"]) == ("headers", 600)
+    # The controller's is in memory.
+    assert "diskImage" not in graph[f"{OURS}Machine ctl"].inputs
+    assert len(json.dumps(inputs)) < 1024
 
 
 def test_a_boot_is_secret_and_credentials_are_nowhere() -> None:

@@ -11,12 +11,17 @@ from tests.infrastructures.metal.specs import HOSTS, spec
 from tests.infrastructures.nomad.test_page import options
 from tests.repository import ROOT
 from tidepool.cluster.failures import Note, Permanent, unmarked
-from tidepool.infrastructures.metal.boot_service import service
+from tidepool.infrastructures.boot_media.checks import boot_service_lacks
+from tidepool.infrastructures.boot_media.media import Kept
+from tidepool.infrastructures.boot_media.service import service
+from tidepool.infrastructures.metal import preflight
 from tidepool.infrastructures.metal.inventory import Facts
 from tidepool.infrastructures.metal.options import Host, Offering, SiteOptions
-from tidepool.infrastructures.metal.preflight import Answers, boot_service_lacks, demands, described, lacks
+from tidepool.infrastructures.metal.preflight import Answers, demands, described, lacks
 from tidepool.infrastructures.metal.reading import read_options
 from tidepool.infrastructures.metal.redfish import Silent
+from tidepool.infrastructures.metal.resting import Failures
+from tidepool.resources.kind import Home
 
 FIT = Facts("Off", cpus=64, memory_mib=262144, media=("CD",))
 PAGE = (ROOT / "docs/infrastructures/metal.md").read_text()
@@ -68,7 +73,7 @@ def test_a_boot_service_that_does_not_run_or_is_another_is_told_with_the_command
     server.server_close()
     said = boot_service_lacks(url)
     assert "does not answer" in said
-    assert "python -m tidepool.infrastructures.metal.boot_service --listen ADDRESS:PORT" in said
+    assert "python -m tidepool.infrastructures.boot_media.service --listen ADDRESS:PORT" in said
 
 
 def test_a_host_is_described_in_a_line() -> None:
@@ -98,3 +103,22 @@ def test_passwords_are_no_option() -> None:
     }
     assert "credentials" in {*Host.model_fields}
     assert HOSTS
+
+
+def test_a_host_that_failed_is_told_by_doctor_and_previews_and_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "ask", lambda asked: dict.fromkeys(asked.hosts, FIT))
+    monkeypatch.setattr(preflight, "boot_service_lacks", lambda _: "")
+    Failures(Kept(tmp_path, "one")).note("alpha", "it did not boot")
+    asked = spec()
+    told = [each for each in preflight.checks_of(asked, "one", tmp_path) if "failed once" in each.detail]
+    assert [(each.what, each.state) for each in told] == [("host alpha", "note")]
+    assert str(tmp_path / "one/metal/failures/alpha.json") in told[0].detail
+    lacking = [
+        *preflight.PREFLIGHT.lacks(demands(asked, "one", read_options(asked)), Home(tmp_path, tmp_path))
+    ]
+    assert all(isinstance(each, Note) for each in lacking)
+    assert [
+        each.text for each in lacking if isinstance(each, Note) and "hosts.alpha: it failed once" in each.text
+    ]

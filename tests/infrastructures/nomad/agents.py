@@ -111,7 +111,12 @@ class Agents:
     def machines(self) -> Mapping[str, str]:
         """Return which host is which node, by the hosts' metadata."""
         found = self._clients(filter='"tidepool_node" in Meta')
-        return {name: each["Meta"]["tidepool_node"] for name, each in found.items()}
+        # One that was given back between the list and the look at it is none any more.
+        return {
+            name: each["Meta"]["tidepool_node"]
+            for name, each in found.items()
+            if "tidepool_node" in each["Meta"]
+        }
 
     def jobs(self, namespace: str) -> Sequence[str]:
         """Return the ids of all jobs there, dead ones too."""

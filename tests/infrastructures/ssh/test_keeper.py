@@ -267,6 +267,80 @@ def test_facts_say_what_a_host_has_and_change_nothing(hosts: FakeHosts, root: Pa
     assert tree(root) == before
 
 
+#: As preflights ask of a pool's hosts.
+OF_ROLES = {
+    "places": ["/etc/munge/munge.key", "/usr/bin/kubelet", "/var/lib/containerd", "/var/lib/kubelet"],
+    "packages": ["containerd"],
+    "links": ["none-is-named-so"],
+}
+
+
+def taken(hosts: FakeHosts) -> Any:
+    return hosts.keeper("alpha", "facts", {"of_roles": OF_ROLES})["taken"]
+
+
+def test_what_a_host_has_of_a_role_is_its_own_where_it_was_there_before_the_claim(
+    hosts: FakeHosts, root: Path
+) -> None:
+    (root / "var/lib/containerd").mkdir()
+    # Nothing is in it.
+    assert taken(hosts) == []
+    (root / "etc/munge").mkdir()
+    (root / "etc/munge/munge.key").write_text("theirs")
+    assert taken(hosts) == ["/etc/munge/munge.key"]
+    claim(hosts)
+    for ours in ("kubelet", "containerd"):
+        (root / "var/lib" / ours / "ours").mkdir(parents=True)
+    assert taken(hosts) == ["/etc/munge/munge.key"]
+    release(hosts)
+    (root / "var/lib/containerd/theirs").mkdir()
+    claim(hosts)
+    assert "/var/lib/containerd" in taken(hosts)
+
+
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_of_a_pools_host_goes_what_a_role_left_behind_and_what_is_among_files_of_packages(
+    hosts: FakeHosts, root: Path, is_cut_off: bool
+) -> None:
+    """As when nobody had it lose its role before: `layouts` are those of `tidepool.cluster.roles`."""
+    for folder in ("usr/bin", "usr/libexec", "usr/share", "opt", "opt/containerd"):
+        (root / folder).mkdir()
+    (root / "opt/containerd").chmod(0o750)
+    before = tree(root)
+    claim(hosts)
+    (root / "etc/systemd/system").mkdir(parents=True)
+    (root / "etc/systemd/system/tidepool-kubernetes.target").touch()
+    (root / "usr/bin/kubelet").write_text("a program")
+    (root / "usr/share/tidepool/containers").mkdir(parents=True)
+    for folder in ("var/lib/kubelet", "var/lib/containerd", "etc/cni/net.d"):
+        (root / folder).mkdir(parents=True)
+    (root / "opt/containerd").chmod(0o711)
+    hosts.keeper("alpha", "note", {"key": KEY})
+    # What a conversion makes, after the play.
+    for left in (
+        *("var/lib/kubelet/pods", "var/lib/cni/networks", "var/lib/containerd/images", "run/netns"),
+        *("var/spool/slurmd/job", "usr/libexec/kubernetes/plugins", "opt/containerd/bin"),
+    ):
+        (root / left).mkdir(parents=True)
+        (root / left / "one").write_text("left")
+    (root / "etc/cni/net.d/10-tidepool.conflist").write_text("{}")
+    layout = {
+        "state": ["/etc/cni/net.d/10-tidepool.conflist", "/var/lib/cni", "/run/netns"],
+        "emptied": ["/var/lib/kubelet", "/var/spool/slurmd"],
+        "groups": ["none-is-named-so"],
+        "links": ["none-is-named-so"],
+        "routes": 0,
+    }
+    if is_cut_off:
+        path = root / "var/lib/tidepool-node/claim.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "state": "releasing"}))
+        for gone in ("var/lib/kubelet", "usr/libexec/kubernetes"):
+            shutil.rmtree(root / gone)
+    told = hosts.keeper("alpha", "release", {"key": KEY, "layouts": {"kubernetes": layout}})
+    assert told == {"released": True, "kept": []}
+    assert tree(root) == before
+
+
 def test_it_waits_for_who_has_the_lock_and_says_so_in_the_end(hosts: FakeHosts, root: Path) -> None:
     text = program().replace("LOCK_S = 20.0", "LOCK_S = 0.2")
     holder = subprocess.Popen(

@@ -23,11 +23,13 @@ FIT: dict[str, Any] = {
     "numbers": {},
     "addresses": ["192.0.2.11"],
     "controllers": ["cpuset", "cpu", "io", "memory", "pids", "devices", "freezer"],
+    "systemd": True,
+    "taken": [],
 }
 
 
-def wrong(**facts: Any) -> tuple[str, ...]:
-    demand = Demand("fleets[0]", "alpha", 8, 16000)
+def wrong(*, is_converged: bool = False, **facts: Any) -> tuple[str, ...]:
+    demand = Demand("fleets[0]", "alpha", 8, 16000, is_converged=is_converged)
     users = {"slurm": (64030, 64030), "munge": (980, 980)}
     confines = ("freezer", "memory", "cpuset")
     return lacks({**FIT, **facts}, demand, Demands("physics", ("debian 12",), users, (demand,), confines))
@@ -72,6 +74,24 @@ def test_a_fit_host_lacks_nothing_and_one_that_is_ours_runs_what_we_told_it_to()
 def test_what_it_lacks_is_told_with_the_remedy(facts: dict[str, Any], words: str) -> None:
     (told,) = wrong(**facts)
     assert words in told
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"systemd": False}, "it was not started by systemd"),
+        ({"taken": ["/var/lib/containerd"]}, "it has /var/lib/containerd, which a machine of a pool gets"),
+        (
+            {"claim": claimed("physics"), "taken": ["the package runc", "the network device veth0"]},
+            "it has the package runc, the network device veth0",
+        ),
+    ],
+)
+def test_a_pools_host_lacks_more_and_a_fleets_has_it_for_itself(facts: dict[str, Any], words: str) -> None:
+    assert wrong(**facts) == ()
+    (told,) = wrong(is_converged=True, **facts)
+    assert words in told
+    assert "take another host" in told
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
 from typing import Any, Final
 
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.aws.groups import Groups
+from tidepool.infrastructures.aws.groups import Groups, pods_at
 from tidepool.infrastructures.aws.reading import Claim, Options
 from tidepool.infrastructures.finding import gathered
 
@@ -98,6 +98,12 @@ class Demand:
     efa: int = 0
     clustered: bool = False
     price_usd_per_hour: float = 0
+    has_pods: bool = False
+
+    @property
+    def routes(self) -> int:
+        """One to each machine, and where it has pods, one to these."""
+        return self.machines * (1 + self.has_pods)
 
     @property
     def price_path(self) -> str:
@@ -109,7 +115,8 @@ class Demands:
     """All that is asked: ``network`` is where machines have their addresses, each a route.
 
     ``counted`` says whether the cluster's limits count what machines cost. ``architecture`` is what images are made for, as AWS
-    calls it. ``rules`` are how many a security group would have one way, by the key of the spec that they are of.
+    calls it. ``rules`` are how many a security group would have one way, by the key of the spec that they are of. ``pods`` is where pods have
+    their addresses, if they have any here.
     """
 
     region: str
@@ -121,6 +128,7 @@ class Demands:
     counted: bool = False
     architecture: str = "x86_64"
     rules: Mapping[str, int] = field(default_factory=dict)
+    pods: IPv4Network | None = None
 
 
 def architecture() -> str:
@@ -132,6 +140,7 @@ def wanted(spec: ClusterSpec, options: Options, architecture: str = "x86_64") ->
     """When every fleet is as large as it may be."""
     place, controller = options.place, spec.controller
     own = 1 + controller.backup + controller.login_machines
+    pools = {pool.name for pool in spec.pools}
     demands = []
     for claim in options.claims:
         if claim.fleet is None:
@@ -139,9 +148,9 @@ def wanted(spec: ClusterSpec, options: Options, architecture: str = "x86_64") ->
             if controller.own_accounting:
                 demands.append(_demand(options, claim, controller.own_accounting.shape, 1))
         else:
-            demands.append(
-                _demand(options, claim, claim.fleet.shape, claim.fleet.most_nodes(claim.entry)),
-            )
+            most = claim.fleet.most_nodes(claim.entry)
+            made = _demand(options, claim, claim.fleet.shape, most)
+            demands.append(replace(made, has_pods=claim.fleet.name in pools))
     return Demands(
         place.region,
         options.path,
@@ -151,7 +160,8 @@ def wanted(spec: ClusterSpec, options: Options, architecture: str = "x86_64") ->
         place.given.subnets if place.given else None,
         spec.limits.price_usd_per_hour is not None or spec.limits.budget_usd_per_month is not None,
         architecture,
-        Groups(spec.network, place, spec.firewall, options.has_own).sizes(options.path),
+        Groups.of(spec, place, has_own=options.has_own).sizes(options.path),
+        pods_at(spec),
     )
 
 
@@ -316,9 +326,11 @@ def _of_prices(facts: Facts, wanted: Demands) -> Iterator[str]:
 
 def _of_network(facts: Facts, wanted: Demands) -> Iterator[str]:
     machines = sum(demand.machines for demand in wanted.demands)
-    if facts.routes is not None and machines > facts.routes:
+    routes = sum(demand.routes for demand in wanted.demands)
+    if facts.routes is not None and routes > facts.routes:
+        whose = "those of pools with another one to their pods, " if routes > machines else ""
         yield (
-            f"{wanted.path}: there can be {machines} machines, each with a route of its own, and a route table has "
+            f"{wanted.path}: there can be {machines} machines, each with a route of its own, {whose}and a route table has "
             f"{facts.routes} at most: lower max_nodes, or ask AWS for more (up to 1000; vpc, {ROUTES_QUOTA})"
         )
     most = _USUAL_RULES if facts.rules is None else facts.rules
@@ -334,6 +346,11 @@ def _of_network(facts: Facts, wanted: Demands) -> Iterator[str]:
             yield (
                 f"{wanted.path}.given.vpc: {wanted.vpc} has the addresses {network}, which the cluster's network "
                 f"{wanted.network} overlaps: write another network"
+            )
+        if wanted.pods is not None and network.overlaps(wanted.pods):
+            yield (
+                f"kubernetes.pod_network: {wanted.vpc} of {wanted.path}.given has the addresses {network}, which the pod network "
+                f"{wanted.pods} overlaps: write another network"
             )
     if wanted.vpc is not None and facts.vpc == ():
         yield f"{wanted.path}.given.vpc: the region {wanted.region} has no {wanted.vpc}"

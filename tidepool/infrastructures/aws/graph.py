@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import pulumi
 import pulumi_aws as aws
@@ -18,7 +18,7 @@ from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.aws.demands import architecture, wanted
-from tidepool.infrastructures.aws.groups import Groups
+from tidepool.infrastructures.aws.groups import Groups, in_name
 from tidepool.infrastructures.aws.guest import guest_program
 from tidepool.infrastructures.aws.launch_template import KindOrder, launch_template
 from tidepool.infrastructures.aws.names import machine_tags, named, stack_tags
@@ -88,7 +88,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         opts=ResourceOptions(depends_on=[fit]),
     )
     owner = Owner(stack, stack_tags(stack), ResourceOptions(provider=provider))
-    made = stack_network(owner, place, Groups(spec.network, place, spec.firewall, options.has_own))
+    made = stack_network(owner, place, Groups.of(spec, place, has_own=options.has_own))
     groups = {
         claim.offering.placement_group: ec2.PlacementGroup(
             claim.offering.placement_group,
@@ -118,6 +118,8 @@ class Aws:
     """Machines of AWS, of one offering. ``disks`` are those that were made so far, by the machine that has each."""
 
     forms: ClassVar[Sequence[str]] = (FORM,)
+    #: What is on the way between two machines is the VPC's router.
+    routes_pods: ClassVar[bool] = True
 
     stack: str
     options: Options
@@ -175,14 +177,21 @@ class Aws:
     def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> Machine:
         merged = self._on(opts)
         # Of several interfaces EC2 wants to be told by which, and no longer by the instance. One adapter may become several.
-        adapters = self.offering.efa > 0
+        adapters, by_image = self.offering.efa > 0, bool(order.role_images)
         whole = ResourceOptions(
             delete_before_replace=True,
             # What a launch template says is looked at when a machine is made; a type is another machine's.
             replace_on_changes=["instanceType", "subnetId"],
             # Once the template has another version, the plugin reads the number of a machine's own in place of $Default, and would
             # make another machine of it. One that is made takes $Default all the same.
-            ignore_changes=["launchTemplate.version", *(["sourceDestCheck"] if adapters else [])],
+            ignore_changes=[
+                "launchTemplate.version",
+                *(["sourceDestCheck"] if adapters else []),
+                # A conversion gives it another one (`tidepool.infrastructures.aws.imaging`), and a refresh may see it.
+                *(["ami"] if by_image else []),
+            ],
+            # Its root volume may be of any of them by now, and an image whose recipe has changed is taken away.
+            replacement_trigger=[*order.role_images.values()] or None,
         )
         made = ec2.Instance(
             order.name,
@@ -192,6 +201,9 @@ class Aws:
             subnet_id=None if self.offering.efa else self.stack_network.subnets[self._zone_of(order.name)],
             # It answers to an address that is none of its subnet.
             source_dest_check=None if adapters else False,
+            # Whoever ends it by hand is told to take the protection off first; this stack does. Spot machines cannot have it.
+            disable_api_termination=self.offering.market == "on-demand" or None,
+            force_destroy=self.offering.market == "on-demand" or None,
             tags=dict(machine_tags(self.stack, order.name, order.address)),
             opts=ResourceOptions.merge(merged, whole),
         )
@@ -205,6 +217,17 @@ class Aws:
             opts=merged,
         )
         reachable: list[pulumi.Resource] = [leads]
+        if order.pods is not None:
+            reachable.append(
+                ec2.Route(
+                    # Named by where it leads: a subnet that another machine has from now on is changed, for no table has it twice.
+                    f"pods-{in_name(order.pods)}",
+                    route_table_id=self.stack_network.route_table,
+                    destination_cidr_block=str(order.pods),
+                    network_interface_id=made.primary_network_interface_id,
+                    opts=merged,
+                )
+            )
         if adapters:
             reachable.append(
                 AwsForwarding(
@@ -214,8 +237,16 @@ class Aws:
                     opts=opts,
                 )
             )
-        return self.ssh.machine(
+        machine = self.ssh.machine(
             order, made.id, ResourceOptions.merge(opts, ResourceOptions(depends_on=reachable))
+        )
+        return replace(machine, imaging=self._imaging(order, made.id)) if by_image else machine
+
+    def _imaging(self, order: MachineOrder, instance: Output[str]) -> Output[Mapping[str, Any]]:
+        """Return the inputs of `tidepool.infrastructures.aws.imaging`."""
+        region = self.options.place.region
+        return Output.from_input(
+            {"kind": "aws", "region": region, "instance": instance, "images": dict(order.role_images)}
         )
 
     def _zone_of(self, machine: str) -> str:

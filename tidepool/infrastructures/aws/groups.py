@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Final, Literal
 
-from tidepool.cluster.firewall import ANYWHERE, Firewall, LoginFirewall, NodeFirewall
+from tidepool.cluster.addresses import OwnAddresses
+from tidepool.cluster.firewall import ANYWHERE, ControllerFirewall, Firewall, LoginFirewall, NodeFirewall
 from tidepool.cluster.flows import SSH, port_range
 from tidepool.cluster.names import ACCOUNTING_HOST
-from tidepool.infrastructures.aws.options import SiteOptions
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.aws.options import NAME, SiteOptions
 
 Part = Literal["controller", "accounting", "login", "node", "files", "endpoints"]
 MACHINES: Final[tuple[Part, ...]] = ("controller", "accounting", "login", "node")
@@ -33,6 +35,8 @@ _HTTPS, _NFS = (443, 443), (2049, 2049)
 _ALL_PORTS: Final = "0-65535"
 #: Those machines' boot, or one of them. A fleet may be called `login-gpu`: its nodes are nodes.
 _LOGIN: Final = re.compile(r"login(-[0-9]+)?")
+#: Where a person writes what leaves a part.
+_EGRESS: Final[Mapping[Part, str]] = {"login": "logins", "controller": "controller"}
 _LUSTRE: Final = ((988, 988), (1018, 1023))
 
 
@@ -59,12 +63,21 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Facts that the rules of a cluster's groups follow from. ``has_own`` says whether the cluster's own machines are at AWS, or elsewhere."""
+    """Facts that the rules of a cluster's groups follow from. ``has_own`` says whether the cluster's own machines are at AWS, or elsewhere.
+
+    ``pods`` is where pods have their addresses, if machines of pools are at AWS.
+    """
 
     network: IPv4Network
     place: SiteOptions
     firewall: Firewall
     has_own: bool = True
+    pods: IPv4Network | None = None
+
+    @classmethod
+    def of(cls, spec: ClusterSpec, place: SiteOptions, *, has_own: bool) -> Groups:
+        """Return those of a spec."""
+        return cls(spec.network, place, spec.firewall, has_own, pods_at(spec))
 
     @property
     def logins(self) -> LoginFirewall:
@@ -75,14 +88,23 @@ class Groups:
         """Return all rules, each once; what a person wrote of one comes before what it is here anyhow."""
         found: dict[str, Rule] = {}
         lustre = _of_lustre() if self.place.home == "lustre" else ()
-        for rule in (*self._of_firewall(), *self._from_networks(), *self._leaving(), *_arriving(), *lustre):
+        rules = (
+            *self._of_firewall(),
+            *self._from_networks(),
+            *self._leaving(),
+            *_arriving(),
+            *self._of_kubernetes(),
+            *lustre,
+        )
+        for rule in rules:
             found.setdefault(rule.name, rule)
         return tuple(found.values())
 
     def ways(self) -> Mapping[str, IPv4Network]:
         """Return the networks that the transit gateway leads to, by the names of their routes, each once."""
         sources = {source for rule in self.logins.ingress for source in rule.sources}
-        return {f"to-{in_name(each)}": each for each in sorted({*self.place.administrators, *sources})}
+        networks = {*self.place.administrators, *self.place.kubernetes, *sources}
+        return {f"to-{in_name(each)}": each for each in sorted(networks)}
 
     def former_names(self, rule: Rule) -> Iterator[str]:
         """Yield the names that a rule may have in a state: AWS would refuse another one that says the same, before the first goes."""
@@ -122,7 +144,7 @@ class Groups:
         found: dict[str, int] = {}
         for (part, way), count in Counter((rule.part, rule.way) for rule in self.rules()).items():
             if way == "to":
-                key = f"firewall.{'logins' if part == 'login' else 'nodes'}.egress"
+                key = f"firewall.{_EGRESS.get(part, 'nodes')}.egress"
             elif part == "login" and self.logins.ingress:
                 key = "firewall.logins.ingress"
             else:
@@ -134,8 +156,9 @@ class Groups:
         for allowed in self.logins.ingress:
             for source in allowed.sources:
                 yield Rule("login", "from", source, _SSH, allowed.description or "SSH")
-        parts: tuple[tuple[Part, LoginFirewall | NodeFirewall], ...] = (
+        parts: tuple[tuple[Part, LoginFirewall | NodeFirewall | ControllerFirewall], ...] = (
             ("login", self.logins),
+            ("controller", self.firewall.controller if self.has_own else ControllerFirewall()),
             ("node", self.firewall.nodes),
         )
         for part, firewall in parts:
@@ -154,6 +177,21 @@ class Groups:
             for part in MACHINES:
                 yield Rule(part, "from", administrators, _SSH, "SSH")
 
+    def _of_kubernetes(self) -> Iterator[Rule]:
+        """Yield what machines of pools say to each other, and to and from the API server, while they serve Kubernetes.
+
+        A pod has an address that is no machine's of a group: to AWS its network is all that is known of it.
+        """
+        if self.pods is None:
+            return
+        # One of the cluster's own is never here.
+        own = IPv4Network(OwnAddresses(self.network).control_plane)
+        yield Rule("node", "from", self.pods, None, "pods")
+        yield Rule("node", "to", self.pods, None, "")
+        for network in self.place.kubernetes or (own,):
+            yield Rule("node", "from", network, None, "Kubernetes")
+            yield Rule("node", "to", network, None, "")
+
     def _leaving(self) -> Iterator[Rule]:
         given = self.place.given
         for part in MACHINES:
@@ -168,6 +206,12 @@ class Groups:
                 yield Rule(part, "to", given.endpoint_group or ANYWHERE, _HTTPS, "")
                 if ":/" in self.place.home:
                     yield Rule(part, "to", ANYWHERE, _NFS, "")
+
+
+def pods_at(spec: ClusterSpec) -> IPv4Network | None:
+    """Return where pods have their addresses, if machines of pools are at AWS."""
+    here = any(spec.pool_infrastructure(pool) == NAME for pool in spec.pools)
+    return spec.kubernetes.pod_network if here and spec.kubernetes is not None else None
 
 
 def in_name(other: IPv4Network | str) -> str:

@@ -8,6 +8,8 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Final
 
+from botocore.exceptions import ClientError
+
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.aws.names import ADDRESS, NODE, STACK
@@ -18,6 +20,8 @@ from tidepool.infrastructures.machines import NO_ADDRESS
 #: Those that are there. One that shuts down for good is gone: it never comes back, and its disk goes with it.
 _THERE: Final = ("pending", "running", "stopping", "stopped")
 _RUNS: Final = ("pending", "running")
+#: By what EC2 names in its refusal.
+_PROTECTED: Final = "disableApiTermination"
 #: Of one question: DescribeInstances answers so many at once.
 _PAGE: Final = 1000
 
@@ -52,7 +56,18 @@ class AwsMachines:
         ids = [each["InstanceId"] for each in self._instances(_by_key(key))]
         if ids:
             with kinds_of_failures(f"{key} is not deleted"):
-                self.ec2.terminate_instances(InstanceIds=ids)
+                self._terminate(ids)
+
+    def _terminate(self, ids: Sequence[str]) -> None:
+        """Terminate them, without the protection of those that have it: the graph gives it to all but spot machines."""
+        try:
+            self.ec2.terminate_instances(InstanceIds=ids)
+        except ClientError as error:
+            if _PROTECTED not in str(error):
+                raise
+            for each in ids:
+                self.ec2.modify_instance_attribute(InstanceId=each, DisableApiTermination={"Value": False})
+            self.ec2.terminate_instances(InstanceIds=ids)
 
     def _instances(self, filters: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """Return the instances that are there, the oldest first."""

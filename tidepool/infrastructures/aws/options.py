@@ -13,6 +13,7 @@ from tidepool.cluster.frozen import frozen
 from tidepool.cluster.part import Network, Part, Whole
 from tidepool.cluster.shape import mebibytes
 
+NAME: Final = "aws"
 _NFS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*:/[^\s:]*")
 _REGION: Final = r"^[a-z]{2}(-[a-z]+)+-[0-9]$"
 _TYPE: Final = r"^[a-z0-9-]+\.[a-z0-9-]+$"
@@ -152,6 +153,11 @@ class SiteOptions(Part):
         default=None,
         description="The way between the stack's own VPC and the administrators. In its route table a person makes a route "
         "to `network`.",
+    )
+    kubernetes: tuple[Network, ...] = Field(
+        default=(),
+        description="With machines of pools and `kubernetes.kubeconfig`: networks of that Kubernetes, of its API server, its nodes and their "
+        "pods. Machines of pools call them, and are called by them.",
     )
     home: Annotated[str, AfterValidator(_home)] = Field(
         default="efs",

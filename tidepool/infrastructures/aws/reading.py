@@ -9,16 +9,17 @@ from typing import Final
 from tidepool.cluster.firewall import ANYWHERE, LoginFirewall
 from tidepool.cluster.fleet import Fleet, Infrastructure
 from tidepool.cluster.part_reading import read_part
+from tidepool.cluster.roles import ROLES
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.aws import guest
+from tidepool.infrastructures.aws.groups import pods_at
 from tidepool.infrastructures.aws.names import LONGEST_NAME, named
-from tidepool.infrastructures.aws.options import Offering, SiteOptions
+from tidepool.infrastructures.aws.options import NAME, Offering, SiteOptions
 from tidepool.infrastructures.reading import has_own_machines, pool_mistakes
 from tidepool.infrastructures.registry import ImageNeed
 
-NAME: Final = "aws"
 #: A VPC's, by AWS.
 _LARGEST_VPC: Final = 16
 
@@ -58,11 +59,26 @@ class Options:
 
 
 def image_needs(spec: ClusterSpec, stack: str) -> Iterator[ImageNeed]:
-    """Yield the client of Lustre for each image of machines at AWS, where /home is one: Debian has none."""
+    """Yield what each image of machines at AWS needs: what reads user data, and where /home is a Lustre its client, which Debian has not."""
     options = read_options(spec, stack)
-    if options.place.home == "lustre":
-        for image in spec.images_on(NAME):
-            yield ImageNeed(image, "lustre-client", f"{options.path}.home: lustre")
+    of_pools = {
+        pool.image_of(role): f"pools[{i}].image" for i, pool in enumerate(spec.pools) for role in ROLES
+    }
+    for image in spec.images_on(NAME):
+        yield ImageNeed(
+            image,
+            "cloud-init",
+            of_pools.get(image, "image"),
+            "by which machines of AWS learn what they are for: name one that has it, such as debian-12-cloud, for pools "
+            "debian-12-cloud-converged",
+        )
+        if options.place.home == "lustre":
+            yield ImageNeed(
+                image,
+                "lustre-client-",
+                f"{options.path}.home: lustre",
+                "of your site's repository, and could not mount it: name another home",
+            )
 
 
 def read_options(spec: ClusterSpec, stack: str) -> Options:
@@ -80,13 +96,14 @@ def read_options(spec: ClusterSpec, stack: str) -> Options:
         claims.append(Claim(own, place.machines, None, spec.controller.infrastructure))
         mistakes += _of_own_machines(own, place.machines)
     for found in spec.entries(NAME):
-        path = f"{found.path}.options"
+        path = found.options_path
         if (offering := read_part(Offering, path, found.entry.options, mistakes)) is not None:
             claims.append(Claim(path, offering, found.fleet, found.entry))
     mistakes += _unfit(spec, stack)
     if place is not None:
         mistakes += _site_mistakes(said.path, spec, place)
         mistakes += _of_claims(place, claims)
+        mistakes += _of_pools(said.path, spec, place, claims)
     if mistakes:
         raise SpecError(tuple(mistakes))
     assert place is not None
@@ -94,7 +111,7 @@ def read_options(spec: ClusterSpec, stack: str) -> Options:
 
 
 def _unfit(spec: ClusterSpec, stack: str) -> Iterator[Mistake]:
-    yield from pool_mistakes(spec, NAME, "machines of AWS")
+    yield from pool_mistakes(spec, NAME)
     # Roles are called as what machines boot by, and one as the images that it imports.
     kinds = [found.fleet.boot_name(found.entry) for found in spec.entries(NAME)]
     longest = max((named(stack, kind) for kind in [*kinds, "images"]), key=len)
@@ -168,16 +185,20 @@ def _of_own_vpc(path: str, spec: ClusterSpec, place: SiteOptions) -> Iterator[Mi
         )
     if not _LARGEST_VPC <= place.cidr.prefixlen <= 24:
         yield Mistake(f"{path}.cidr", str(place.cidr), "a VPC of the stack's own has a prefix of /16 to /24")
-    for i, network in enumerate(place.administrators):
-        if network.overlaps(spec.network) or network.overlaps(place.cidr):
-            yield Mistake(
-                f"{path}.administrators[{i}]", str(network), "it overlaps the cluster's own network"
-            )
-    if place.administrators and place.transit_gateway is None:
+    led_to = (
+        ("administrators", place.administrators, "its administrators"),
+        ("kubernetes", place.kubernetes, "that Kubernetes"),
+    )
+    for key, networks, _ in led_to:
+        for i, network in enumerate(networks):
+            if network.overlaps(spec.network) or network.overlaps(place.cidr):
+                yield Mistake(f"{path}.{key}[{i}]", str(network), "it overlaps the cluster's own network")
+    whose = [words for _, networks, words in led_to if networks]
+    if whose and place.transit_gateway is None:
         yield Mistake(
             f"{path}.transit_gateway",
             None,
-            "it is missing: nothing leads from a VPC of the stack's own to its administrators; name one, or `given`",
+            f"it is missing: nothing leads from a VPC of the stack's own to {' and '.join(whose)}; name one, or `given`",
         )
 
 
@@ -198,7 +219,8 @@ def _of_firewall(path: str, spec: ClusterSpec, place: SiteOptions) -> Iterator[M
                 f"{path}.outside leads everywhere by its NAT gateway, so nobody who comes by the transit gateway would be answered: "
                 "name the networks that come by it",
             )
-    egress = [to for rule in (*logins.egress, *spec.firewall.nodes.egress) for to in rule.to]
+    own = spec.firewall.controller.egress if has_own_machines(spec, NAME) else ()
+    egress = [to for rule in (*logins.egress, *own, *spec.firewall.nodes.egress) for to in rule.to]
     leads = [*place.administrators, *(each for rule in logins.ingress for each in rule.sources)]
     lost = [to for to in egress if not any(to.subnet_of(network) for network in leads)]
     if lost and not place.outside:
@@ -243,3 +265,53 @@ def _of_claims(place: SiteOptions, claims: list[Claim]) -> Iterator[Mistake]:
                 f"user data would have {over} bytes more than the {guest.MOST_BYTES} that EC2 takes: put the script into "
                 "the image, by a role of its recipe",
             )
+
+
+def _of_pools(path: str, spec: ClusterSpec, place: SiteOptions, claims: list[Claim]) -> Iterator[Mistake]:
+    """Find what machines that serve Kubernetes in turns cannot be, and networks that do not lead to their pods."""
+    pods = pods_at(spec)
+    has_kubeconfig = spec.kubernetes is not None and spec.kubernetes.kubeconfig is not None
+    if place.kubernetes and not (pods and has_kubeconfig):
+        said = (
+            "no machine here serves a Kubernetes that is there already (kubernetes.kubeconfig); leave it out"
+        )
+        yield Mistake(f"{path}.kubernetes", None, said)
+    if pods is None:
+        return
+    if has_kubeconfig and not place.kubernetes:
+        yield Mistake(
+            f"{path}.kubernetes",
+            None,
+            "it is missing: security groups let machines of pools call no Kubernetes, and be called by none, whose networks are not "
+            "known; name those of its API server, its nodes and their pods",
+        )
+    pools = {pool.name for pool in spec.pools}
+    for claim in claims:
+        if claim.fleet is not None and claim.fleet.name in pools and claim.offering.market == "spot":
+            yield Mistake(
+                f"{claim.path}.market",
+                "spot",
+                "a pool has all of its machines all the time, and AWS would take one back that serves Kubernetes, where nobody would "
+                "have its pods go before; leave it out, or have spot machines in a fleet",
+            )
+    on = spec.controller.runs_on
+    if on is not None and on.rpartition("-")[0] in {
+        pool.name for pool in spec.pools if spec.pool_infrastructure(pool) == NAME
+    }:
+        yield Mistake(
+            "controller.runs_on",
+            on,
+            "security groups of AWS lead to slurmctld on the cluster's own machines alone; leave it out, and for a second one write "
+            "backup: true",
+        )
+    others = [("administrators", place.administrators), ("kubernetes", place.kubernetes)]
+    if place.given is None:
+        others.append(("cidr", (place.cidr,)))
+    for key, networks in others:
+        for network in networks:
+            if network.overlaps(pods):
+                yield Mistake(
+                    "kubernetes.pod_network",
+                    str(pods),
+                    f"{network} of {path}.{key} overlaps it, and its addresses are routes to machines; write another",
+                )

@@ -22,12 +22,14 @@ INFRASTRUCTURE = Descriptor(
     # The port of a login machine.
     has_more=True,
     machine_id="id",
+    objects="delete protection refuses it, since CloudStack 4.20; not where it is stopped",
     kinds={
         "tidepool:cloudstack:AffinityGroup": f"{_KINDS}AffinityGroupKind",
         "tidepool:cloudstack:Machine": f"{_KINDS}MachineKind",
         "tidepool:cloudstack:ServiceOffering": f"{_KINDS}ServiceOfferingKind",
         "tidepool:cloudstack:Template": f"{_KINDS}TemplateKind",
         "tidepool:cloudstack:UserData": f"{_KINDS}UserDataKind",
+        "tidepool:cloudstack:Volume": "tidepool.infrastructures.cloudstack.volume:CloudStackVolumeKind",
         "tidepool:cloudstack:Network": f"{_NETWORK}NetworkKind",
         "tidepool:cloudstack:PortForwarding": f"{_NETWORK}PortForwardingKind",
     },

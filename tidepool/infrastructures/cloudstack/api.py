@@ -6,6 +6,7 @@ Keys come from where `cs` has them, the environment (CLOUDSTACK_KEY, CLOUDSTACK_
 from __future__ import annotations
 
 import configparser
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -43,6 +44,9 @@ _QUOTA: Final = (
     r"maximum (?:number|amount) of .*exceeded|resource limit|resource ?allocation|\blimit\b.*exceeded"
 )
 
+#: A setting of the site, refused with a code that is otherwise of what may go by.
+_NOT_ALLOWED: Final = r"not on the list of allowed keys"
+
 #: Kinds by words, for who has no code. What nobody knows is transient: it is tried again, and not for ever.
 kind_of: Final = by_words(
     (InsufficientCapacity, (_NO_HOST, _QUOTA, r"with 53[235]\b")),
@@ -50,7 +54,7 @@ kind_of: Final = by_words(
         Permanent,
         (
             r"with 4(?:01|05|30|31|32)\b|with 53[167]\b|unable to verify user credentials|does not exist",
-            r"checksum|delete protection|not available for user",
+            rf"checksum|delete protection|not available for user|{_NOT_ALLOWED}",
         ),
     ),
     otherwise=Transient,
@@ -84,6 +88,8 @@ def failure(what: str, code: int, text: str) -> InfrastructureError:
         return InsufficientCapacity(said)
     if code in (430, 431):
         return _is_gone(text)(said)
+    if re.search(_NOT_ALLOWED, text):
+        return Permanent(said)
     if code == 429:
         return TooManyCalls(said)
     if code in (530, 534) or code < 400 or 500 <= code < 530:

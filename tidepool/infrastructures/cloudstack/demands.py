@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidepool.cluster.names import ACCOUNTING_HOST
+from tidepool.cluster.names import ACCOUNTING_HOST, FILE_SERVER_HOST
 from tidepool.cluster.shape import Shape as MachineShape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.cloudstack.api import ApiLocation
@@ -27,10 +27,12 @@ class Demand:
     offering: str = ""
     details: Mapping[str, str] = field(default_factory=dict)
     is_strict: bool = False
+    disk_gib: int = 0
+    host_tags: Sequence[str] = ()
 
     @property
     def shape(self) -> Shape:
-        return Shape(self.cpus, self.memory_mib, self.details, self.offering)
+        return Shape(self.cpus, self.memory_mib, self.details, self.offering, tuple(self.host_tags))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,18 @@ class Demands:
     vpc: str = ""
     template: str = ""
     makes_offerings: bool = False
+    #: The volume of the file server; 0: there is none.
+    store_gib: int = 0
+    disk_offering: str = ""
     demands: tuple[Demand, ...] = ()
 
 
 def shape_of(shape: MachineShape, offering: Offering) -> Shape:
     """Return what a machine needs of a service offering: what jobs are given, and what it has beside that."""
     memory_mib = shape.memory_mib + offering.overhead_mib
-    return Shape(shape.cpus, memory_mib, offering.details, offering.service_offering or "")
+    return Shape(
+        shape.cpus, memory_mib, offering.details, offering.service_offering or "", offering.host_tags
+    )
 
 
 @gathered
@@ -65,7 +72,11 @@ def demanded(spec: ClusterSpec, options: Options) -> Iterator[Demand]:
         own: dict[MachineShape, int] = {}
         accounting = spec.controller.own_accounting
         for name in spec.own_hosts:
-            shape = accounting.shape if accounting and name == ACCOUNTING_HOST else spec.controller.shape
+            shape = spec.controller.shape
+            if accounting and name == ACCOUNTING_HOST:
+                shape = accounting.shape
+            elif spec.file_server and name == FILE_SERVER_HOST:
+                shape = spec.file_server.shape
             own[shape] = own.get(shape, 0) + 1
         for shape, machines in own.items():
             yield _demand(f"{options.path}.machines", shape, place.machines, machines)
@@ -74,13 +85,23 @@ def demanded(spec: ClusterSpec, options: Options) -> Iterator[Demand]:
         offering = options.offerings[fleet.name, found.entry.key]
         # With several infrastructures, the others may have them all.
         least = fleet.min_nodes if len(fleet.infrastructures) == 1 else 0
-        yield _demand(f"{found.path}.options", fleet.shape, offering, least)
+        yield _demand(found.options_path, fleet.shape, offering, least)
 
 
 def _demand(path: str, machine: MachineShape, offering: Offering, machines: int) -> Demand:
     shape = shape_of(machine, offering)
     is_strict = offering.affinity == "host anti-affinity"
-    return Demand(path, shape.cpus, shape.memory_mib, machines, shape.name, shape.details, is_strict)
+    return Demand(
+        path,
+        shape.cpus,
+        shape.memory_mib,
+        machines,
+        shape.name,
+        shape.details,
+        is_strict,
+        offering.disk_gib,
+        shape.host_tags,
+    )
 
 
 def demands(spec: ClusterSpec, stack: str, options: Options) -> Demands:
@@ -98,5 +119,7 @@ def demands(spec: ClusterSpec, stack: str, options: Options) -> Demands:
         place.vpc or "",
         place.template or "",
         place.make_offerings,
+        place.store.size_gib if place.store else 0,
+        place.store.disk_offering if place.store else "",
         demanded(spec, options),
     )

@@ -13,9 +13,9 @@ from pulumi import CustomTimeouts, Input, Output, ResourceOptions
 
 from tidepool import resources
 from tidepool.cluster.fleet import Fleet
-from tidepool.cluster.names import ACCOUNTING_HOST
+from tidepool.cluster.names import ACCOUNTING_HOST, FILE_SERVER_HOST
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.cloud_init import Surroundings, seed
+from tidepool.infrastructures.cloud_init import Surroundings, by_disk, by_nfs, seed
 from tidepool.infrastructures.cloudstack.demands import demands, shape_of
 from tidepool.infrastructures.cloudstack.machine import group_of
 from tidepool.infrastructures.cloudstack.options import Offering
@@ -28,9 +28,11 @@ from tidepool.infrastructures.cloudstack.resources import (
     CloudStackServiceOffering,
     CloudStackTemplate,
     CloudStackUserData,
+    CloudStackVolume,
 )
 from tidepool.infrastructures.cloudstack.rules import Rule, router_of, rules
 from tidepool.infrastructures.cloudstack.service_offering import Shape
+from tidepool.infrastructures.cloudstack.volume import serial_of
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.reading import has_own_machines
 from tidepool.infrastructures.remote import Ssh, ssh
@@ -41,6 +43,8 @@ from tidepool.resources.model import to_wire
 _FORM: Final = "disk.qcow2"
 #: The cluster's own machines, among the keys of offerings.
 _OWN: Final = ("", "")
+#: A disk by its serial number, as one that is attached to a machine that runs; by virtio or by SCSI, as its OS type has it.
+_STORE: Final = "/dev/disk/by-id/*"
 
 
 def make(spec: ClusterSpec, stack: str) -> Infrastructure:
@@ -72,14 +76,33 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         api,
         opts,
         ssh(spec, stack),
-        Surroundings(spec.own_hosts),
+        Surroundings(spec.own_hosts, mounting=_mounting),
         str(router_of(spec.network)),
         rules(spec, options.place, NAME),
         made,
         groups,
         tuple(str(source) for rule in logins.ingress for source in rule.sources),
         logins.port,
+        f"{spec.own_addresses.file_server}" if options.place.store else "",
+        _store(api, stack, options, opts),
     )
+
+
+def _store(api: Mapping[str, str], stack: str, options: Options, opts: ResourceOptions) -> Output[str] | None:
+    """Register the volume of the file server, where there is one."""
+    store = options.place.store
+    if store is None:
+        return None
+    return CloudStackVolume(
+        "store",
+        api=api,
+        stack=stack,
+        zone=options.place.zone,
+        name=f"{group_of(stack)}-store",
+        size_gib=store.size_gib,
+        offering=store.disk_offering,
+        opts=ResourceOptions.merge(opts, ResourceOptions(retain_on_delete=True)),
+    ).id
 
 
 def _kinds_of_machines(
@@ -91,6 +114,8 @@ def _kinds_of_machines(
         shapes = [spec.controller.shape]
         if accounting and ACCOUNTING_HOST in spec.own_hosts:
             shapes.append(accounting.shape)
+        if spec.file_server is not None:
+            shapes.append(spec.file_server.shape)
         yield _OWN, "own", own, [shape_of(shape, own) for shape in shapes]
     for found in spec.entries(NAME):
         fleet, entry = found.fleet, found.entry
@@ -103,6 +128,7 @@ def _offering(
     api: Mapping[str, str], stack: str, options: Options, shape: Shape, opts: ResourceOptions
 ) -> Output[str]:
     besides = "".join(f"-{key}={value}" for key, value in sorted(shape.details.items()))
+    besides += "".join(f"-{tag}" for tag in shape.host_tags)
     return CloudStackServiceOffering(
         f"{shape.name or 'machine'}-{shape.cpus}x{shape.memory_mib}{besides}",
         api=api,
@@ -111,6 +137,7 @@ def _offering(
         cpus=shape.cpus,
         memory_mib=shape.memory_mib,
         details=dict(shape.details),
+        host_tags=list(shape.host_tags),
         make=options.place.make_offerings and not shape.name,
         cpu_mhz=options.place.cpu_mhz,
         opts=opts,
@@ -139,6 +166,9 @@ class CloudStack:
     affinity_groups: Mapping[tuple[str, str], Output[str]]
     ingress: tuple[str, ...]
     login_port: int
+    #: The address of the cluster's own file server and the volume that it has; none where there is no such.
+    file_server: str = ""
+    stored: Output[str] | None = None
     key: tuple[str, str] = _OWN
 
     @property
@@ -187,8 +217,15 @@ class CloudStack:
         ).id
 
     def volume(self, order: VolumeOrder, opts: ResourceOptions | None = None) -> Output[str]:
-        """It is on a file server, and nobody here makes it or takes it away."""
+        """It is on a file server, and nobody here makes it or takes it away; or on the cluster's own, on the volume of that."""
+        if self.file_server:
+            return Output.from_input(f"{self.file_server}:/{order.name}")
         return Output.from_input(self.options.place.volumes[order.name])
+
+    def store(self) -> Output[str]:
+        """It is attached to its machine while that boots."""
+        assert self.stored is not None, "options of a file server have a store"
+        return self.stored.apply(lambda known: f"{_STORE}{serial_of(known)}")
 
     def boot(self, name: str, boot: Boot, opts: ResourceOptions | None = None) -> Output[str]:
         parts = seed(replace(boot, files=(*boot.files, *self.ssh.files)), self.surroundings)
@@ -219,6 +256,8 @@ class CloudStack:
             memory_mib=shape.memory_mib,
             disk_gib=offering.disk_gib,
             affinity_groups=[group] if group is not None else [],
+            extra_config=offering.extra_config,
+            volume=self.stored if order.name == FILE_SERVER_HOST and self.stored is not None else "",
             opts=self._on(opts),
         )
         if self.ingress and order.name.startswith("login-"):
@@ -237,6 +276,18 @@ class CloudStack:
 
     def _on(self, opts: pulumi.ResourceOptions | None) -> ResourceOptions:
         return ResourceOptions.merge(self.opts, opts)
+
+
+def _mounting(source: str, target: str, mode: str) -> Sequence[str]:
+    """Return the lines that mount a volume: an export, or the store, which comes when the machine runs already."""
+    if not source.startswith(_STORE):
+        return by_nfs(source, target, mode)
+    return [
+        # By SCSI it has two names.
+        f'until disk=$(ls {source} 2>/dev/null | head -n 1) && test "$disk"; do say "waits for its disk {source}"; sleep 1; done',
+        *by_disk('"$disk"', target, mode),
+        f'resize2fs "$disk" >/dev/null 2>&1 || say the file system at {target} is as large as it was',
+    ]
 
 
 #: What cloud-init does for them anew whenever they boot. To it a VM is the same instance for as long as it is there, and of an

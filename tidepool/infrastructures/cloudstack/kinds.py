@@ -6,15 +6,15 @@ import base64
 import gzip
 import hashlib
 import re
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from tidepool.cluster.failures import Permanent, Transient
 from tidepool.infrastructures import MachineKey
-from tidepool.infrastructures.cloudstack.api import Api, ApiLocation, NotThere, Wait
+from tidepool.infrastructures.cloudstack.api import Api, NotThere, Wait
+from tidepool.infrastructures.cloudstack.kind import CloudStackKind
 from tidepool.infrastructures.cloudstack.machine import Order, delete, find, group_of, take, there
 from tidepool.infrastructures.cloudstack.resources import (
     CloudStackAffinityGroup,
@@ -27,48 +27,12 @@ from tidepool.infrastructures.cloudstack.resources import (
     CloudStackTemplateModel,
     CloudStackUserData,
     CloudStackUserDataModel,
-    InCloudStack,
 )
 from tidepool.infrastructures.cloudstack.service_offering import Shape, fitting
-from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Made, Refusal, Task, Unfinished
-from tidepool.resources.reading import Mistake, read
+from tidepool.infrastructures.cloudstack.volume import attach, holder
+from tidepool.resources.kind import AS_KNOWN, Made, Refusal, Task, Unfinished
+from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
-
-_AGAIN_S: Final = 1.0
-_M = TypeVar("_M", bound=InCloudStack)
-Open = Callable[[ApiLocation], Api]
-
-
-class CloudStackKind(IdempotentKind[_M]):
-    """One of what is in a CloudStack, whose API a resource names."""
-
-    def __init__(
-        self, home: Home, open: Open = ApiLocation.open, sleep: Callable[[float], None] = time.sleep
-    ) -> None:
-        super().__init__(home)
-        self._open = open
-        self._sleep = sleep
-
-    def mistakes(self, wanted: _M) -> Iterable[Mistake]:
-        found = read(ApiLocation, wanted.api, strict=True)
-        yield from (Mistake(f"api.{each.property}", each.reason) for each in found.mistakes)
-
-    def api(self, wanted: InCloudStack) -> Api:
-        return self._open(read(ApiLocation, wanted.api).value)
-
-    def waiting(self, task: Task) -> Wait:
-        """Wait for jobs as long as an operation may take; each reason is shown once."""
-        shown: list[str] = []
-
-        def wait(why: str) -> bool:
-            if why not in shown:
-                task.status(f"waiting for {why}")
-                shown.append(why)
-            self._sleep(_AGAIN_S)
-            return task.left_s > _AGAIN_S and not task.cancelled()
-
-        return wait
-
 
 #: Of words of a template's status: it will never be ready.
 _FAILED: Final = re.compile(
@@ -176,7 +140,7 @@ class CloudStackServiceOfferingKind(CloudStackKind[CloudStackServiceOfferingMode
     def create(self, wanted: CloudStackServiceOfferingModel, task: Task) -> Made:
         api = self.api(wanted)
         name = _own_offering(wanted) if wanted.make else wanted.name
-        shape = Shape(wanted.cpus, wanted.memory_mib, wanted.details, name)
+        shape = Shape(wanted.cpus, wanted.memory_mib, wanted.details, name, tuple(wanted.host_tags))
         found = fitting(api.listed("listServiceOfferings"), shape)
         if found is not None:
             return Made(str(found["id"]))
@@ -192,6 +156,7 @@ class CloudStackServiceOfferingKind(CloudStackKind[CloudStackServiceOfferingMode
             cpunumber=wanted.cpus,
             cpuspeed=wanted.cpu_mhz,
             memory=wanted.memory_mib,
+            hosttags=",".join(wanted.host_tags),
             serviceofferingdetails=[{"key": key, "value": value} for key, value in wanted.details.items()],
         )
         return Made(str(made["serviceoffering"]["id"]))
@@ -213,6 +178,7 @@ class CloudStackServiceOfferingKind(CloudStackKind[CloudStackServiceOfferingMode
 
 def _own_offering(wanted: CloudStackServiceOfferingModel) -> str:
     said = "".join(f"{key}={value};" for key, value in sorted(wanted.details.items()))
+    said += "".join(f"{tag};" for tag in wanted.host_tags)
     besides = f"-{hashlib.sha256(said.encode()).hexdigest()[:8]}" if said else ""
     return f"{group_of(wanted.stack)}-{wanted.cpus}x{wanted.memory_mib}{besides}"
 
@@ -333,21 +299,28 @@ class CloudStackMachineKind(CloudStackKind[CloudStackMachineModel]):
             wanted.disk_gib,
             next(iter(told.values())),
             tuple(wanted.affinity_groups),
+            extra_config=wanted.extra_config,
         )
         wait = self.waiting(task)
         try:
-            return Made(take(api, order, wait).id)
+            return Made(self._taken(api, order, wanted, wait))
         except Transient as error:
             begun = [vm for vm in find(api, wanted.stack, wanted.machine) if not vm.is_gone]
             if not begun:
                 raise
             try:
                 # Its answer was lost, and it is there.
-                return Made(take(api, order, wait).id)
+                return Made(self._taken(api, order, wanted, wait))
             except Transient:
                 # What was begun is Pulumi's, so that a `destroy` takes it away as well.
                 reason = f"{error}; the next `tidepool up` goes on from here"
                 raise Unfinished(begun[0].id, reason, cause="transient") from error
+
+    def _taken(self, api: Api, order: Order, wanted: CloudStackMachineModel, wait: Wait) -> str:
+        vm = take(api, order, wait)
+        if wanted.volume:
+            attach(api, wanted.volume, vm.id, wait)
+        return vm.id
 
     def update(
         self, id: str, old: CloudStackMachineModel, wanted: CloudStackMachineModel, task: Task
@@ -367,7 +340,12 @@ class CloudStackMachineKind(CloudStackKind[CloudStackMachineModel]):
             return None
         if vm.state not in ("Running", "Starting", "Migrating"):
             return {"state": "stopped"}
-        return AS_KNOWN if vm.is_tagged else {"state": "without its tags"}
+        if state.volume and holder(self.api(state), state.volume) != id:
+            return {"state": "without its volume"}
+        if not vm.is_tagged:
+            return {"state": "without its tags"}
+        # One that was made by an earlier release; or somebody took it off, and did not destroy it.
+        return {"state": "unprotected"} if vm.is_protected is False else AS_KNOWN
 
     def delete(self, id: str, state: CloudStackMachineModel, task: Task) -> None:
         delete(self.api(state), MachineKey(state.stack, state.machine, id), self.waiting(task))

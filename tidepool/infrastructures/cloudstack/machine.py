@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import quote
 
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures import MachineKey
@@ -33,6 +34,8 @@ class Vm:
     created: str = ""
     user_data: str = ""
     is_tagged: bool = False
+    #: Whether CloudStack refuses to destroy it. None where it does not say: releases before 4.20 have no such protection.
+    is_protected: bool | None = None
 
     @property
     def key(self) -> MachineKey:
@@ -58,6 +61,7 @@ class Order:
     disk_gib: int = 0
     user_data: str = ""
     affinity_groups: tuple[str, ...] = ()
+    extra_config: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -94,6 +98,7 @@ def read(said: Mapping[str, Any]) -> Vm | None:
         str(said.get("created") or ""),
         str(said.get("userdataid") or ""),
         STACK in told,
+        said.get("deleteprotection"),
     )
 
 
@@ -128,7 +133,7 @@ def take(api: Api, order: Order, wait: Wait) -> Vm:
         if vm.is_gone:
             _expunge(api, vm, wait)
         elif (kept := _running(api, vm, wait)) is not None:
-            return _tagged(api, kept, order, wait)
+            return _completed(api, kept, order, wait)
     try:
         said = api.call("deployVirtualMachine", **_parameters(api, order))
     except InfrastructureError as error:
@@ -141,7 +146,7 @@ def take(api: Api, order: Order, wait: Wait) -> Vm:
     vm = _known(api, made)
     if vm.state == "Error":
         raise Transient(f"{made} is not made: it is in error, and nobody says why")
-    return _tagged(api, vm, order, wait)
+    return _completed(api, vm, order, wait)
 
 
 def _parameters(api: Api, order: Order) -> dict[str, Any]:
@@ -164,6 +169,8 @@ def _parameters(api: Api, order: Order) -> dict[str, Any]:
         "rootdisksize": order.disk_gib or None,
         "userdataid": order.user_data,
         "affinitygroupids": list(order.affinity_groups),
+        # It is decoded once more than other parameters; and no signature has a tilde.
+        "extraconfig": quote(order.extra_config).replace("~", "%7E"),
     }
 
 
@@ -193,11 +200,18 @@ def _known(api: Api, key: MachineKey) -> Vm:
     return found
 
 
-def _tagged(api: Api, vm: Vm, order: Order, wait: Wait) -> Vm:
+def _completed(api: Api, vm: Vm, order: Order, wait: Wait) -> Vm:
+    """Give it what the deploy call has not: its tags; and its protection, that nobody destroys it by mistake."""
     if not vm.is_tagged:
         pairs = {STACK: order.key.stack, NODE: order.key.node, **order.tags}
         tag(api, "UserVm", vm.id, pairs, wait)
+    if vm.is_protected is False:
+        _protect(api, vm.id, on=True)
     return vm
+
+
+def _protect(api: Api, id: str, *, on: bool) -> None:
+    api.call("updateVirtualMachine", id=id, deleteprotection=on)
 
 
 def _tidied(api: Api, id: str, wait: Wait) -> str:
@@ -212,7 +226,12 @@ def _tidied(api: Api, id: str, wait: Wait) -> str:
 def take_away(api: Api, vm: Vm, wait: Wait) -> None:
     """Take a VM away, with its disk, so that its name and its address are free. One that is gone is no error."""
     try:
-        _expunge(api, vm, wait) if vm.is_gone else _destroy(api, vm.id, wait)
+        if vm.is_gone:
+            _expunge(api, vm, wait)
+            return
+        if vm.is_protected:
+            _unprotect(api, vm.id)
+        _destroy(api, vm.id, wait)
     except InfrastructureError as error:
         raise type(error)(f"{vm.key} is not deleted: {error}") from error
 
@@ -221,6 +240,13 @@ def _expunge(api: Api, vm: Vm, wait: Wait) -> None:
     try:
         if vm.state != "Expunging":
             api.do("expungeVirtualMachine", wait, id=vm.id)
+    except NotThere:
+        return
+
+
+def _unprotect(api: Api, id: str) -> None:
+    try:
+        _protect(api, id, on=False)
     except NotThere:
         return
 

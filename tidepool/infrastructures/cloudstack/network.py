@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tidepool.cluster.failures import InsufficientCapacity
 from tidepool.infrastructures.cloudstack.api import Api, NotThere, Wait
-from tidepool.infrastructures.cloudstack.kinds import CloudStackKind
+from tidepool.infrastructures.cloudstack.kind import CloudStackKind
 from tidepool.infrastructures.cloudstack.machine import STACK, group_of, tag
 from tidepool.infrastructures.cloudstack.resources import (
     CloudStackNetwork,

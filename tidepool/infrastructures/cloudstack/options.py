@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
+from xml.etree import ElementTree
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -27,6 +28,25 @@ def _export(source: str) -> str:
     return source
 
 
+def _devices(xml: str) -> str:
+    try:
+        ElementTree.fromstring(f"<devices>{xml}</devices>")  # noqa: S314 - it is the person's own
+    except ElementTree.ParseError as error:
+        raise ValueError(
+            f"it is no XML: {error}; write elements of a domain, as <hostdev>...</hostdev>"
+        ) from error
+    return xml
+
+
+def _gpu(details: Any) -> Any:
+    has = {"pciDevice", "vgpuType"} & {*details}
+    if len(has) == 1:
+        raise ValueError(
+            f"there is {has.pop()} alone: CloudStack knows a GPU by pciDevice and vgpuType; write both"
+        )
+    return details
+
+
 class Offering(Part):
     """Options of a fleet's machines."""
 
@@ -35,9 +55,18 @@ class Offering(Part):
         description="The service offering that machines are of; by default the smallest one that fits their shape, or one "
         "that is made (`make_offerings`).",
     )
-    details: Annotated[dict[str, str], AfterValidator(frozen)] = Field(
+    details: Annotated[dict[str, str], AfterValidator(_gpu), AfterValidator(frozen)] = Field(
         default_factory=FrozenDict,
         description="What the service offering must say besides, as of GPUs: `{pciDevice: 'Group of NVIDIA GPUs', vgpuType: passthrough}`.",
+    )
+    host_tags: tuple[Annotated[str, Field(pattern=r"^[^\s,]+$")], ...] = Field(
+        default=(),
+        description="Tags of hosts that the service offering must ask for: its machines are on hosts that have all of them.",
+    )
+    extra_config: Annotated[str, AfterValidator(_devices)] = Field(
+        default="",
+        description="XML of libvirt that each machine's domain has besides, on hosts with KVM: a device of the host, `<hostdev>`. CloudStack "
+        "takes what its settings allow.",
     )
     affinity: Affinity | None = Field(
         default=None,
@@ -65,6 +94,22 @@ class Offering(Part):
     @property
     def disk_gib(self) -> int:
         return -(-self.disk_mib // 1024)
+
+
+class Store(Part):
+    """The volume of the file server, which has all that it serves."""
+
+    size_mib: Annotated[Whole, BeforeValidator(mebibytes)] = Field(
+        validation_alias="size", ge=1024, description="How large it is, in whole GiB. It may become larger."
+    )
+    disk_offering: Name = Field(
+        default="Custom",
+        description="The disk offering that it is made of; by default CloudStack's own, which leaves the size open.",
+    )
+
+    @property
+    def size_gib(self) -> int:
+        return -(-self.size_mib // 1024)
 
 
 class SiteOptions(Part):
@@ -119,6 +164,11 @@ class SiteOptions(Part):
         default_factory=FrozenDict,
         description="Where what machines share is: NFS exports `SERVER:/PATH` of `home`, `slurmctld`, with accounting "
         "`database`.",
+    )
+    store: Store | None = Field(
+        default=None,
+        description="With `file_server`: the volume of data that has all that it serves. It is made, kept, and found again by its name, "
+        "`tidepool-STACK-store`.",
     )
     machines: Offering = Field(
         default_factory=Offering, description="What kind of machines the cluster's own are; as of a fleet."

@@ -29,16 +29,37 @@ def read_options(spec: ClusterSpec) -> Options:
     Raises:
         SpecError: with every mistake in them.
     """
-    return Options(
-        *read_site(spec, NAME, SiteOptions, Offering, _site_mistakes, without_roles="machines of CloudStack")
-    )
+    return Options(*read_site(spec, NAME, SiteOptions, Offering, _site_mistakes))
 
 
 def _site_mistakes(
-    spec: ClusterSpec, path: str, place: SiteOptions, _offerings: Offerings[Offering]
+    spec: ClusterSpec, path: str, place: SiteOptions, offerings: Offerings[Offering]
 ) -> Iterator[Mistake]:
     remedy = "CloudStack has disks and no folders that machines share; name an NFS export, SERVER:/PATH"
     yield from volume_mistakes(spec, NAME, path, place.volumes, remedy)
+    if place.hypervisor != "KVM":
+        found = [(f"{path}.machines", place.machines)] if has_own_machines(spec, NAME) else []
+        found += [
+            (each.options_path, offerings[each.fleet.name, each.entry.key])
+            for each in spec.entries(NAME)
+            if (each.fleet.name, each.entry.key) in offerings
+        ]
+        for where, offering in found:
+            if offering.extra_config:
+                yield Mistake(
+                    f"{where}.extra_config",
+                    None,
+                    f"it is of hosts with KVM, and {path}.hypervisor is {place.hypervisor}; leave it out",
+                )
+    serves = spec.file_server is not None and has_own_machines(spec, NAME)
+    if serves and place.store is None:
+        yield Mistake(
+            f"{path}.store",
+            None,
+            "it is missing: write how large the file server's volume is, {size: 200GiB}",
+        )
+    if place.store is not None and not serves:
+        yield Mistake(f"{path}.store", None, "there is no file_server in the spec; leave one of them out")
     if place.vpc is not None and has_own_machines(spec, NAME) and spec.firewall.logins.ingress:
         yield Mistake(
             "firewall.logins.ingress",

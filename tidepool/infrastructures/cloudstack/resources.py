@@ -61,6 +61,7 @@ class CloudStackServiceOfferingModel(InCloudStack):
     cpus: Field[int] = given(replaces=True, least=1)
     memory_mib: Field[int] = given(replaces=True, least=1)
     details: Field[Mapping[str, str]] = given(default={}, replaces=True)
+    host_tags: Field[Sequence[str]] = given(default=(), replaces=True)
     make: Field[bool] = given(default=False, replaces=True)
     cpu_mhz: Field[int] = given(default=0, replaces=True)
 
@@ -99,6 +100,20 @@ class CloudStackUserData(Resource, CloudStackUserDataModel, token="tidepool:clou
     """User data of machines of one boot. Another content is told to those that run already, for when they boot the next time."""
 
 
+class CloudStackVolumeModel(InCloudStack):
+    """Properties of a `CloudStackVolume`."""
+
+    zone: Field[str] = given(replaces=True)
+    name: Field[str] = given(replaces=True)
+    size_gib: Field[int] = given(least=1)
+    #: The disk offering, for one that is made.
+    offering: Field[str] = given()
+
+
+class CloudStackVolume(Resource, CloudStackVolumeModel, token="tidepool:cloudstack:Volume"):
+    """A volume of data. It outlives the stack: the next one of its name has it."""
+
+
 class CloudStackMachineModel(InCloudStack):
     """Properties of a `CloudStackMachine`."""
 
@@ -114,6 +129,10 @@ class CloudStackMachineModel(InCloudStack):
     memory_mib: Field[int] = given(replaces=True, least=1)
     disk_gib: Field[int] = given(replaces=True)
     affinity_groups: Field[Sequence[str], Sequence[Input[str]]] = given(default=(), replaces=True)
+    #: XML that its domain has besides.
+    extra_config: Field[str] = given(default="", replaces=True)
+    #: A volume of data that is attached to it; empty: none.
+    volume: Field[str, Input[str]] = given(default="")
     state: Field[str] = condition("running")
 
 

@@ -32,13 +32,15 @@ def rules(spec: ClusterSpec, place: SiteOptions, name: str) -> tuple[Rule, ...]:
     In a VPC a rule is of all machines of a tier: CloudStack's ACLs do not tell sources of it apart.
     """
     nodes = [str(found.fleet.subnet) for found in spec.entries(name)]
-    logins = []
+    logins, controllers = [], []
     if has_own_machines(spec, name):
         numbers = range(1, spec.controller.login_machines + 1)
         logins = [f"{spec.own_addresses.login(number)}/32" for number in numbers]
+        controllers = [f"{address}/32" for address in spec.controller_addresses]
     found = {
         *_opened(spec.firewall.nodes.egress, nodes),
         *_opened(spec.firewall.logins.egress, logins),
+        *_opened(spec.firewall.controller.egress, controllers),
         *_mounts(place, str(spec.network)),
     }
     if place.vpc is not None:

@@ -15,6 +15,7 @@ class Shape:
     memory_mib: int
     details: Mapping[str, str]
     name: str = ""
+    host_tags: tuple[str, ...] = ()
 
 
 def fitting(offerings: Iterable[Mapping[str, Any]], shape: Shape) -> Mapping[str, Any] | None:
@@ -42,6 +43,9 @@ def unfit(offering: Mapping[str, Any], shape: Shape) -> Sequence[str]:
         lacks.append(
             f"it does not say {', '.join(f'{key}: {value}' for key, value in sorted(wrong.items()))}"
         )
+    tags = {tag.strip() for tag in str(offering.get("hosttags") or "").split(",")}
+    if missing := [tag for tag in shape.host_tags if tag not in tags]:
+        lacks.append(f"it does not ask for hosts with the tag {', '.join(missing)}")
     if offering.get("iscustomized"):
         most = said.get("maxcpunumber"), said.get("maxmemory")
         least = said.get("mincpunumber"), said.get("minmemory")

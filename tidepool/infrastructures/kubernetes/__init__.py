@@ -16,6 +16,10 @@ INFRASTRUCTURE = Descriptor(
     types=("tidepool:kubernetes:Machine",),
     # A pod, or a Machine with what it needs.
     has_more=True,
+    objects=(
+        "a budget refuses to evict a pod that runs jobs; a pod or a Machine that is deleted goes on until they have ended (preStop, "
+        "pre-terminate hook); not where it is forced, or a Metal3Machine or its host is deleted"
+    ),
     kinds={
         "tidepool:kubernetes:Machine": "tidepool.infrastructures.kubernetes.kinds:KubernetesMachineKind",
     },

@@ -24,6 +24,7 @@ from pulumi_kubernetes.rbac import v1 as rbac
 
 from tidepool import resources
 from tidepool.cluster.fleet import Fleet
+from tidepool.cluster.names import BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import container
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
@@ -144,7 +145,12 @@ def _policies(there: _Namespace, spec: ClusterSpec, options: Options) -> tuple[p
     place = options.place
     reach = {
         "machines": namespace.network_policy(there.stack, spec.network, place.reached_from),
-        **namespace.firewall_policies(there.stack, spec.firewall, tuple(spec.login_hosts) if has_own else ()),
+        **namespace.firewall_policies(
+            there.stack,
+            spec.firewall,
+            tuple(spec.login_hosts) if has_own else (),
+            (CONTROLLER_HOST, BACKUP_CONTROLLER_HOST) if has_own else (),
+        ),
     }
     kept = {f"busy-{fleet}": fleet for fleet in options.fleets_of_pods} | ({"own": None} if has_own else {})
     return (
@@ -280,7 +286,12 @@ class Kubernetes:
             metadata=untyped(known.apply(lambda ordered: pod.metadata(ordered, place))),
             spec=untyped(known.apply(lambda ordered: pod.spec(ordered, self.offering, place))),
             # A pod has the name of its node, and hardly anything of one can be changed.
-            opts=self.room.options(opts, delete_before_replace=True, replace_on_changes=["spec"]),
+            opts=self.room.options(
+                opts,
+                delete_before_replace=True,
+                replace_on_changes=["spec"],
+                ignore_changes=list(pod.SINCE_DELETION_WAITS),
+            ),
         )
         room_s = _ROOM_OF_AUTOSCALED_S if self.offering.autoscaled else _ROOM_S
         return answering(

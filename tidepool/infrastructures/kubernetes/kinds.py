@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.clients.kubernetes.contract import KubernetesClient, KubernetesError, KubernetesReader
+from tidepool.clients.kubernetes.objects import ClusterMachine
 from tidepool.clients.slurm import Transport
 from tidepool.cluster.failures import InsufficientCapacity, Permanent
 from tidepool.infrastructures.connection import transport, why_silent
@@ -22,6 +23,8 @@ from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task, Unfinished
 from tidepool.resources.values import Plain
 
 _AGAIN_S: Final = 1.0
+#: Of a Machine that anybody deletes with its jobs. The next `up --refresh` mends it.
+_UNPROTECTED: Final = "unprotected"
 #: What a kubelet says of containers that will never start, however long they are waited for.
 _NEVER: Final = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
 
@@ -89,14 +92,28 @@ class KubernetesMachineKind(Kind[KubernetesMachineModel]):
                 f"`kubectl --namespace {wanted.namespace} describe {wanted.kind} {wanted.machine}` and its log",
                 cause="boot",
             )
-        return Made(id, {"connection": connection})
+        return Made(id, {"connection": connection, **self._hold(wanted)})
+
+    def update(
+        self, id: str, old: KubernetesMachineModel, wanted: KubernetesMachineModel, task: Task
+    ) -> Mapping[str, Plain]:
+        return self._hold(wanted)
 
     def look(self, id: str, state: KubernetesMachineModel) -> Mapping[str, Plain] | None:
         # Not seen is not gone: whether it is there, who made it says.
-        return AS_KNOWN
+        if state.kind == "pods":
+            return AS_KNOWN
+        try:
+            with self._open(Path(state.kubeconfig), self._home.data) as kubernetes:
+                unheld = [
+                    each for each in _machines(kubernetes, state) if not (each.is_held or each.is_ending)
+                ]
+        except (KubernetesError, ValueError):
+            return AS_KNOWN
+        return {"state": _UNPROTECTED} if unheld else AS_KNOWN
 
     def delete(self, id: str, state: KubernetesMachineModel, task: Task) -> None:
-        """Take its pod away, and wait until it has ended: pulumi-kubernetes does not wait for pods that it need not await.
+        """Have nothing hold its Machine any more; or take its pod away, and wait until it has ended: pulumi-kubernetes does not wait for pods that it need not await.
 
         One that is made in its place has its name, which the API server would take for a change of the old one.
 
@@ -104,14 +121,29 @@ class KubernetesMachineKind(Kind[KubernetesMachineModel]):
             Transient: the pod is still ending.
             Permanent: something keeps it.
         """
-        if state.kind != "pods":
-            return
         # It reads specs, for which the provider has no use elsewhere.
-        from tidepool.infrastructures.kubernetes.machines import KubernetesMachines
+        from tidepool.infrastructures.kubernetes.machines import KubernetesMachines, kinds_of_failures
 
         connect = partial(self._open, Path(state.kubeconfig), self._home.data)
+        if state.kind != "pods":
+            with kinds_of_failures(), connect() as kubernetes:
+                for machine in _machines(kubernetes, state):
+                    kubernetes.release_cluster_machine(machine)
+            return
         pods = KubernetesMachines(connect, state.namespace, now=self._now, sleep=self._sleep)
         pods.delete(MachineKey(state.stack, state.machine, state.object))
+
+    def _hold(self, wanted: KubernetesMachineModel) -> Mapping[str, Plain]:
+        """Have a Machine that somebody else deletes wait until its jobs have ended; gives how it is where that does not work."""
+        if wanted.kind == "pods":
+            return {}
+        try:
+            with self._open(Path(wanted.kubeconfig), self._home.data) as kubernetes:
+                for machine in _machines(kubernetes, wanted):
+                    kubernetes.hold_cluster_machine(machine)
+        except (KubernetesError, ValueError):
+            return {"state": _UNPROTECTED}
+        return {}
 
     def _progress(self, wanted: KubernetesMachineModel) -> Progress:
         try:
@@ -119,6 +151,13 @@ class KubernetesMachineKind(Kind[KubernetesMachineModel]):
                 return _progress(kubernetes, wanted)
         except (KubernetesError, ValueError) as error:
             return Progress(f"Kubernetes cannot be asked: {error}")
+
+
+def _machines(kubernetes: KubernetesReader, wanted: KubernetesMachineModel) -> list[ClusterMachine]:
+    """The Machine that it is of; none where that is gone, or another has its name."""
+    labels = {STACK_LABEL: wanted.stack, NODE_LABEL: wanted.machine}
+    found = kubernetes.cluster_machines(wanted.namespace, labels)
+    return [each for each in found if each.uid == wanted.object]
 
 
 def _progress(kubernetes: KubernetesReader, wanted: KubernetesMachineModel) -> Progress:

@@ -26,6 +26,7 @@ from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.failures import by_words
 from tidepool.infrastructures.kubernetes.namespace import NODE_LABEL, STACK_LABEL, address_of
+from tidepool.infrastructures.kubernetes.pod import GRACE_S
 from tidepool.infrastructures.kubernetes.reading import NAME, read_options
 from tidepool.infrastructures.kubernetes_access import connect_by
 from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey
@@ -118,8 +119,11 @@ class KubernetesMachines:
                 continue
             with kinds_of_failures(), self.client() as kubernetes:
                 if isinstance(each, Pod):
-                    kubernetes.delete_pod(each)
+                    # No longer than daemons need, where somebody else's deletion waits for jobs.
+                    kubernetes.delete_pod(each, GRACE_S)
                 else:
+                    # Who is cut off in between has one that anybody deletes.
+                    kubernetes.release_cluster_machine(each)
                     kubernetes.delete_cluster_machine(each)
             if isinstance(each, Pod):
                 self._await_end(each)
@@ -160,4 +164,5 @@ def _to_machine(found: Pod | ClusterMachine) -> Machine:
     key = MachineKey(found.labels[STACK_LABEL], found.labels[NODE_LABEL], found.uid)
     runs = found.phase in _RUNS if isinstance(found, Pod) else found.phase != "Failed"
     state: Literal["running", "stopped"] = "running" if runs else "stopped"
-    return Machine(key, address_of(found.labels), state, found.created)
+    is_ending = found.deleting_until is not None if isinstance(found, Pod) else found.is_ending
+    return Machine(key, address_of(found.labels), state, found.created, is_ending=is_ending)

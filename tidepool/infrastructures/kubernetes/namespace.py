@@ -176,14 +176,20 @@ def network_policy(
 
 
 def firewall_policies(
-    stack: str, firewall: Firewall, logins: Sequence[str]
+    stack: str, firewall: Firewall, logins: Sequence[str], controllers: Sequence[str] = ()
 ) -> Mapping[str, Mapping[str, Any]]:
-    """Return the policies, by name, that let through besides what the firewall allows: of nodes, and of the login machines here."""
+    """Return the policies, by name, that let through besides what the firewall allows: of nodes, and of the own machines here."""
     rules = firewall.logins
     of_logins = {"key": NODE_LABEL, "operator": "In", "values": sorted(logins)}
+    of_controllers = {"key": NODE_LABEL, "operator": "In", "values": sorted(controllers)}
     of_nodes = {"key": FLEET_LABEL, "operator": "Exists"}
     found = {
         **({"logins": _policy(stack, of_logins, rules.ingress, rules.egress)} if logins else {}),
+        **(
+            {"controller": _policy(stack, of_controllers, (), firewall.controller.egress)}
+            if controllers
+            else {}
+        ),
         "nodes": _policy(stack, of_nodes, (), firewall.nodes.egress),
     }
     return {name: policy for name, policy in found.items() if policy["policyTypes"]}

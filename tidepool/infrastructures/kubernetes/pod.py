@@ -23,8 +23,15 @@ CAPABILITIES: Final = (
 )  # fmt: skip
 #: Ready is busy: a budget keeps pods that are ready, and lets all others go.
 _BUSY: Final = {"exec": {"command": ["pgrep", "-x", "slurmstepd"]}, "periodSeconds": 5, "timeoutSeconds": 5}
-#: Jobs are told, and daemons stop in their order.
-_GRACE_S: Final = 30
+#: So long daemons may take to stop, in their order. Whoever takes a machine away that has no jobs gives it this.
+GRACE_S: Final = 30
+#: Of a node's pod that somebody else deletes: its daemons stop when its jobs have ended, or after 30 days.
+_JOBS_END: Final = {
+    "preStop": {"exec": {"command": ["sh", "-c", "while pgrep -x slurmstepd >/dev/null; do sleep 1; done"]}}
+}
+JOBS_END_S: Final = 30 * 24 * 3600
+#: What pods of earlier releases have not: they are left as they are, for another spec is another pod.
+SINCE_DELETION_WAITS: Final = ("spec.containers[0].lifecycle", "spec.terminationGracePeriodSeconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ def spec(order: PodOrder, offering: Offering, place: SiteOptions) -> Mapping[str
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": _GRACE_S,
+        "terminationGracePeriodSeconds": JOBS_END_S if order.fleet else GRACE_S,
         "nodeSelector": {"kubernetes.io/arch": order.architecture, **offering.node_selector},
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_container(order, offering, place, [mount for mount, _ in mounts])],
@@ -160,6 +167,7 @@ def _container(
     }
     if order.fleet:
         told["readinessProbe"] = _BUSY
+        told["lifecycle"] = _JOBS_END
     return told
 
 

@@ -101,7 +101,7 @@ def _demands(
         # Which of them are here is decided later.
         names = tuple(slot.node_name for slot in fleet.slots())
         offering = options.offerings[fleet.name, found.entry.key]
-        yield _demand(f"{found.path}.options", names, fleet.shape, offering, architecture)
+        yield _demand(found.options_path, names, fleet.shape, offering, architecture)
 
 
 def _demand(path: str, names: tuple[str, ...], shape: Shape, offering: Offering, architecture: str) -> Demand:

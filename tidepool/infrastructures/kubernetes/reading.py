@@ -49,7 +49,7 @@ def read_options(spec: ClusterSpec) -> Options:
     place = read_part(SiteOptions, said.path, said.options, mistakes)
     offerings: dict[tuple[str, str], Offering] = {}
     for found in spec.entries(NAME):
-        path = f"{found.path}.options"
+        path = found.options_path
         if (offering := read_part(Offering, path, found.entry.options, mistakes)) is not None:
             offerings[found.fleet.name, found.entry.key] = offering
             mistakes += _of_fleet(path, found.fleet, offering)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tidepool.resources.model import Field, Model, Resource, given, output
+from tidepool.resources.model import Field, Model, Resource, condition, given, output
 
 
 class KubernetesMachineModel(Model):
@@ -21,6 +21,7 @@ class KubernetesMachineModel(Model):
     address: Field[str] = given(replaces=True)
     access: Field[str] = given()
     room_s: Field[int] = given(least=1)
+    state: Field[str] = condition("answers")
     #: As `tidepool.infrastructures.connection` reads it.
     connection: Field[Mapping[str, Any]] = output(default={})
 
@@ -29,5 +30,5 @@ class KubernetesMachine(Resource, KubernetesMachineModel, token="tidepool:kubern
     """A pod, or a Machine of Cluster API, that answers by SSH: creating it waits for that, and tells why it does not.
 
     ``object`` is what Kubernetes knows it by: another one is another machine at the same address. ``access`` is the id of
-    the `SshAccess`. With ``room_s`` it fails for want of room when nothing had room for it for so long.
+    the `SshAccess`. A Machine that somebody else deletes stays, from then on, until this is taken away. With ``room_s`` it fails for want of room when nothing had room for it for so long.
     """

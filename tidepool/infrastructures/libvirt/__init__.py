@@ -13,8 +13,11 @@ INFRASTRUCTURE = Descriptor(
     failures="tidepool.infrastructures.libvirt.ask:kind_of",
     checks="tidepool.infrastructures.libvirt.preflight:checks_of",
     preflight="tidepool.infrastructures.libvirt.preflight:PREFLIGHT",
+    imaging="tidepool.infrastructures.libvirt.imaging:imaging_of",
+    suspension="tidepool.infrastructures.libvirt.suspension:suspension_of",
     types=("libvirt:index/domain:Domain", "libvirt:index/volume:Volume", "tidepool:ssh:Machine"),
     kinds={"tidepool:libvirt:NetworkFilter": "tidepool.infrastructures.libvirt.kinds:NetworkFilterKind"},
     machine_id="id",
+    image="libvirt:index/volume:Volume#baseVolumeName",
     package=Package("pulumi-libvirt", "0.5.4", plugin="libvirt"),
 )

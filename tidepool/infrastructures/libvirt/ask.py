@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -167,6 +168,8 @@ def _names(element: ET.Element) -> frozenset[str]:
 
 #: Over SSH to a host that is busy, it is seconds. A domain that does not end by itself is killed after 15.
 _ANSWER_S: Final = 30.0
+#: Half a TiB of memory, to a disk that writes 1 GiB a second.
+_MEMORY_S: Final = 600.0
 
 #: What the provider's plugin runs on the machine that it is on, and what has it.
 _TOOLS: Final = {
@@ -224,25 +227,57 @@ def output_of(run: Virsh, uri: str, *words: str, stdin: str = "") -> str:
     return said.stdout
 
 
+def done(run: Virsh, uri: str, *words: str, unless: str = "") -> Said:
+    """Have it done. Where it says what the pattern ``unless`` finds, there was nothing to do.
+
+    Raises:
+        LibvirtError: it was not done; with its own words.
+    """
+    said = run(uri, *words)
+    if said.returncode != 0 and not (unless and re.search(unless, said.stderr)):
+        raise LibvirtError(f"{uri}: {' '.join(said.stderr.split())}")
+    return said
+
+
+@contextmanager
+def kinds_of_failures() -> Iterator[None]:
+    """Have what a host refuses be an `InfrastructureError`, of the kind that it or its words tell."""
+    try:
+        yield
+    except LibvirtError as error:
+        raise (error.kind or kind_of(str(error)))(str(error)) from error
+
+
 def virsh(uri: str, *words: str, stdin: str = "") -> Said:
     """The one that is installed: `Virsh`."""
+    return _virsh(_ANSWER_S, uri, *words, stdin=stdin)
+
+
+def patient_virsh(uri: str, *words: str, stdin: str = "") -> Said:
+    """The same, for what takes as long as a machine's memory is large."""
+    return _virsh(_MEMORY_S, uri, *words, stdin=stdin)
+
+
+def _virsh(answer_s: float, uri: str, *words: str, stdin: str) -> Said:
     try:
         return subprocess.run(
             ["virsh", "--quiet", "--connect", uri, *words],  # noqa: S607 - it is the one on PATH
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=_ANSWER_S,
+            timeout=answer_s,
             check=False,
             # Its words are read.
             env={**os.environ, "LC_ALL": "C.UTF-8"},
+            # Whoever ends us by our session lets it come to its own end: what is made anew is not left half.
+            start_new_session=True,
         )
     except FileNotFoundError:
         raise LibvirtError(
             "virsh is not on PATH of this machine; run: apt-get install libvirt-clients", Permanent
         ) from None
     except subprocess.TimeoutExpired:
-        raise LibvirtError(f"{uri} does not answer within {_ANSWER_S:g} s; {_by_hand(uri, words)}") from None
+        raise LibvirtError(f"{uri} does not answer within {answer_s:g} s; {_by_hand(uri, words)}") from None
 
 
 def _by_hand(uri: str, words: tuple[str, ...]) -> str:

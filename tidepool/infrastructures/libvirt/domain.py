@@ -51,6 +51,11 @@ def pool_of(stack: str) -> str:
     return f"tidepool-{stack}"
 
 
+def disk_of(machine: str) -> str:
+    """Return the name of a machine's disk in that pool."""
+    return f"{machine}.qcow2"
+
+
 def read_identity(domain: ET.Element) -> Identity | None:
     """Return the identity of a domain; None where it says nothing, so is not of Tidepool."""
     found = domain.find(f"metadata/{{{_NAMESPACE}}}machine")
@@ -76,10 +81,17 @@ NETWORK: Final = (
 )
 
 #: Memory of QEMU's translated code; its default is a fourth of the machine's memory. With 96 MiB a boot took a sixth longer.
-_TRANSLATED_MIB: Final = 512
+TRANSLATED_MIB: Final = 512
 #: What an emulated processor has not, though it could: for virtual machines inside and for ciphers a boot loads modules and
 #: tries them, and a fifth level of page tables makes each step through them longer.
-_DEAR_FEATURES: Final = ("svm", "aes", "vaes", "pclmuldq", "vpclmulqdq", "la57")
+DEAR_FEATURES: Final = ("svm", "aes", "vaes", "pclmuldq", "vpclmulqdq", "la57")
+#: The family of a machine that is emulated, by which its initrd knows (playbooks/roles/boot/files/initrd-drivers).
+EMULATED: Final = "tidepool-emulated"
+#: A machine boots from its disk; the program by which it would from the network is started by firmware all the same.
+_NO_ROM: Final = '<rom enabled="no"/>'
+#: What libvirt adds by itself: each is a device, and a port for it, that firmware, kernel and udev look at. Nothing is plugged in, and a
+#: node's memory is its jobs'.
+_NOT_THERE: Final = ('<controller type="usb" model="none"/>', '<memballoon model="none"/>')
 
 
 def stylesheet(
@@ -90,26 +102,29 @@ def stylesheet(
     topology = f'<topology sockets="{sockets}" cores="{cores}" threads="{threads}"/>'
     # By it a sweep finds machines that no state knows.
     metadata = f"<metadata>{identity.xml}</metadata>"
-    serial = f'<sysinfo type="smbios"><system><entry name="serial">ds=nocloud;h={identity.node}</entry></system></sysinfo>'
+    told = f'<entry name="serial">ds=nocloud;h={identity.node}</entry>'
+    if offering.virtualization == "qemu":
+        told += f'<entry name="family">{EMULATED}</entry>'
+    system = f'<sysinfo type="smbios"><system>{told}</system></sysinfo>'
     templates = [
         # The seed's drive is on IDE, which q35 does not have, and Debian's cloud kernels have no driver of its SATA. The
-        # screen is one that nobody looks at.
+        # screen is one that nobody looks at, and no image of ours has an agent.
         _replace("/domain/devices/disk[@device='cdrom']/target", '<target dev="sda" bus="scsi"/>'),
         _replace("/domain/devices/graphics", ""),
+        _replace("/domain/devices/channel", ""),
         # cloud-init takes the machine's name from here: the seed is the same for all machines of a fleet.
         _inside("/domain/os", '<smbios mode="sysinfo"/>'),
-        _inside("/domain", "".join((metadata, serial, *_tuning(offering, seat)))),
+        _inside("/domain", "".join((metadata, system, *_tuning(offering, seat)))),
     ]
     if offering.virtualization == "qemu":
         templates.append(
-            _inside("/domain/features", f'<tcg><tb-cache unit="MiB">{_TRANSLATED_MIB}</tb-cache></tcg>')
+            _inside("/domain/features", f'<tcg><tb-cache unit="MiB">{TRANSLATED_MIB}</tb-cache></tcg>')
         )
-        topology += "".join(f'<feature policy="disable" name="{name}"/>' for name in _DEAR_FEATURES)
+        topology += "".join(f'<feature policy="disable" name="{name}"/>' for name in DEAR_FEATURES)
     templates.append(_inside("/domain/cpu", topology))
-    if network_filter:
-        filtered = f"<filterref filter={quoteattr(network_filter)}/>"
-        templates.append(_inside("/domain/devices/interface[1]", filtered))
-    devices = ('<controller type="scsi" model="virtio-scsi"/>', *map(_device, seat.pci))
+    filtered = f"<filterref filter={quoteattr(network_filter)}/>" if network_filter else ""
+    templates.append(_inside("/domain/devices/interface[1]", _NO_ROM + filtered))
+    devices = ('<controller type="scsi" model="virtio-scsi"/>', *_NOT_THERE, *map(_device, seat.pci))
     templates.append(_inside("/domain/devices", "".join(devices)))
     return _HEAD + "".join(templates) + "</xsl:stylesheet>\n"
 

@@ -50,7 +50,11 @@ def filter_xml(
 
     By SSH they are reached from the network and by ``administrators``, login machines also by whom the firewall names.
     """
-    egress = {"own": (), "logins": firewall.logins.egress, "nodes": firewall.nodes.egress}[part]
+    egress = {
+        "own": firewall.controller.egress,
+        "logins": firewall.logins.egress,
+        "nodes": firewall.nodes.egress,
+    }[part]
     ingress = firewall.logins.ingress if part == "logins" else ()
     by_ssh = (network, *administrators, *(each for rule in ingress for each in rule.sources))
     name = filter_name(stack, part)

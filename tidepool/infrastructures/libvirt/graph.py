@@ -18,9 +18,9 @@ from tidepool import resources
 from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.names import FILE_SERVER_HOST
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.cloud_init import Surroundings, by_nfs, seed
+from tidepool.infrastructures.cloud_init import Surroundings, by_disk, by_nfs, seed
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
-from tidepool.infrastructures.libvirt.domain import NETWORK, Identity, pool_of, stylesheet
+from tidepool.infrastructures.libvirt.domain import NETWORK, Identity, disk_of, pool_of, stylesheet
 from tidepool.infrastructures.libvirt.filter import PARTS, Part, filter_name, filter_xml, part_of
 from tidepool.infrastructures.libvirt.options import Offering
 from tidepool.infrastructures.libvirt.preflight import demanded
@@ -36,6 +36,21 @@ _ARCHITECTURE: Final = "x86_64"
 _STORE: Final = "/dev/vdb"
 #: The form that is uploaded: a whole disk, packed.
 _FORM: Final = "disk.qcow2"
+#: All that a domain is told, but for whether it runs, now and when its host boots.
+_OF_A_DOMAIN: Final = [
+    "arch",
+    "cloudinit",
+    "consoles",
+    "cpu",
+    "description",
+    "disks",
+    "machine",
+    "memory",
+    "networkInterfaces",
+    "type",
+    "vcpu",
+    "xml",
+]
 
 
 def make(spec: ClusterSpec, stack: str) -> Infrastructure:
@@ -221,14 +236,22 @@ class Libvirt:
         alone = _on(host, opts, delete_before_replace=True)
         disk = libvirt.Volume(
             order.name,
-            name=f"{order.name}.qcow2",
+            name=disk_of(order.name),
             pool=host.pool.name,
             base_volume_name=order.image,
             base_volume_pool=host.pool.name,
             size=offering.disk_mib * 1024**2,
-            opts=alone,
+            # It may stand on any of them by now, and an image whose recipe has changed is taken away.
+            opts=ResourceOptions.merge(
+                alone,
+                ResourceOptions(
+                    replacement_trigger=[*order.role_images.values()] or None,
+                    ignore_changes=["*"] if order.is_suspended else None,
+                ),
+            ),
         )
         folder, identity = host.folder, Identity(self.stack, order.name)
+        imaging = self._imaging(order, seat, identity) if order.role_images else None
         part = part_of(order.name, is_own=order.address in self.own)
         filters = self.filters.get(part, ())
         domain = libvirt.Domain(
@@ -248,7 +271,9 @@ class Libvirt:
             cloudinit=Output.from_input(order.boot).apply(lambda name: f"{folder}/{_seed_name(name)};seed"),
             network_interfaces=_interfaces(order, offering),
             consoles=[{"type": "pty", "target_port": "0", "target_type": "serial"}],
-            autostart=True,
+            # A host that boots starts none whose memory is saved; and a look at one takes it for as it should be.
+            autostart=not order.is_suspended,
+            running=False if order.is_suspended else None,
             xml={
                 "xslt": stylesheet(
                     identity, shape, offering, seat, filter_name(self.stack, part) if filters else ""
@@ -256,22 +281,42 @@ class Libvirt:
             },
             # The plugin takes these for changes in place, and then changes nothing.
             opts=ResourceOptions.merge(
-                alone, ResourceOptions(depends_on=[*filters], replace_on_changes=["arch", "cpu", "machine"])
+                alone,
+                ResourceOptions(
+                    depends_on=[*filters],
+                    replace_on_changes=["arch", "cpu", "machine"],
+                    # One that is suspended stays as it was made: it is made anew, where it should be another, when it goes on.
+                    ignore_changes=_OF_A_DOMAIN if order.is_suspended else None,
+                ),
             ),
         )
         in_time = ResourceOptions(custom_timeouts=CustomTimeouts(create=f"{offering.boot_timeout_s}s"))
-        return self.ssh.machine(order, domain.id, ResourceOptions.merge(opts, in_time))
+        made = self.ssh.machine(order, domain.id, ResourceOptions.merge(opts, in_time))
+        return replace(made, imaging=imaging, suspension=self._suspension(seat, identity))
+
+    def _suspension(self, seat: Seat, identity: Identity) -> Output[Mapping[str, Any]]:
+        """Return the inputs of `tidepool.infrastructures.libvirt.suspension`."""
+        uri = self.options.place.hosts[seat.host]
+        return Output.from_input({"kind": "libvirt", "uri": uri, "domain": identity.domain})
+
+    def _imaging(self, order: MachineOrder, seat: Seat, identity: Identity) -> Output[Mapping[str, Any]]:
+        """Return the inputs of `tidepool.infrastructures.libvirt.imaging`."""
+        return Output.from_input(
+            {
+                "kind": "libvirt",
+                "uri": self.options.place.hosts[seat.host],
+                "domain": identity.domain,
+                "pool": pool_of(self.stack),
+                "volume": disk_of(order.name),
+                "bytes": self.offering.disk_mib * 1024**2,
+                "images": dict(order.role_images),
+            }
+        )
 
 
 def _mounting(source: str, target: str, mode: str) -> Sequence[str]:
-    """Return the lines that mount a volume; the store is given a file system where it has none, and none where it is not understood."""
-    if source != _STORE:
-        return by_nfs(source, target, mode)
-    make = f"mkfs.ext4 -q -O project,quota -E quotatype=prjquota {_STORE}"
-    return [
-        f"blkid -p {_STORE} >/dev/null 2>&1 || test $? -ne 2 || {make}",
-        f"mountpoint -q {target} || mount -t ext4 -o {mode},prjquota {_STORE} {target}",
-    ]
+    """Return the lines that mount a volume: an export, or the store."""
+    return by_nfs(source, target, mode) if source != _STORE else by_disk(_STORE, target, mode)
 
 
 def _interfaces(order: MachineOrder, offering: Offering) -> list[Mapping[str, Any]]:

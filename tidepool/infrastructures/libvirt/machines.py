@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from tidepool.cluster import addresses
 from tidepool.cluster.failures import InfrastructureError, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
-from tidepool.infrastructures.libvirt.ask import LibvirtError, Virsh, kind_of, output_of, virsh
+from tidepool.infrastructures.libvirt.ask import Virsh, done, kinds_of_failures, output_of, virsh
 from tidepool.infrastructures.libvirt.domain import Identity, pool_of, read_identity
 from tidepool.infrastructures.libvirt.reading import read_options
 from tidepool.infrastructures.machines import NO_ADDRESS
@@ -67,7 +66,7 @@ class Machines:
         """The domain is the last that goes: for as long as something of the machine is there, it can be found."""
         for found in self._found(key):
             try:
-                with _kinds_of_failures():
+                with kinds_of_failures():
                     self._take_away(found)
             except InfrastructureError:
                 # Somebody else may have been faster.
@@ -75,7 +74,7 @@ class Machines:
                     raise
 
     def _take_away(self, found: _Found) -> None:
-        run, name = partial(_done, self.virsh, found.uri), found.machine.machine_id
+        run, name = partial(done, self.virsh, found.uri), found.machine.machine_id
         run("destroy", name, unless="domain is not running")
         for volume in found.volumes:
             pool = pool_of(found.machine.key.stack)
@@ -91,7 +90,7 @@ class Machines:
         """All at once: over SSH, each takes a second."""
 
         def on(uri: str) -> Sequence[_Found]:
-            with _kinds_of_failures():
+            with kinds_of_failures():
                 return tuple(_machines(self.virsh, uri, stack, is_meant))
 
         with ThreadPoolExecutor(max(1, len(self.hosts))) as threads:
@@ -101,16 +100,28 @@ class Machines:
 def _machines(run: Virsh, uri: str, stack: str, is_meant: Callable[[str], bool]) -> Iterator[_Found]:
     names = [name for name in _names(run, uri) if is_meant(name) and _NAME.fullmatch(name)]
     for start in range(0, len(names), _AT_ONCE):
-        for domain in _domains(run, uri, names[start : start + _AT_ONCE]):
+        domains = _domains(run, uri, names[start : start + _AT_ONCE])
+        saved = _saved(run, uri, [domain for domain in domains if domain.get("id") is None])
+        for domain in domains:
             identity = read_identity(domain)
             if identity is not None and identity.stack == stack:
-                yield _to_machine(domain, identity, uri)
+                yield _to_machine(domain, identity, uri, is_saved=domain.findtext("name") in saved)
 
 
-def _domains(run: Virsh, uri: str, names: Sequence[str]) -> Iterable[ET.Element]:
+def _saved(run: Virsh, uri: str, domains: Sequence[ET.Element]) -> set[str]:
+    """Return the names of those whose memory is there: libvirt itself may take a file for there that is lost."""
+    if not domains:
+        return set()
+    names = (domain.findtext("name", "") for domain in domains)
+    # Those of which there is none are errors, and the others are told of.
+    said = run(uri, "; ".join(f"managedsave-dumpxml {name}" for name in names))
+    return {domain.findtext("name", "") for domain in _read(said.stdout)}
+
+
+def _domains(run: Virsh, uri: str, names: Sequence[str]) -> Sequence[ET.Element]:
     """Return the domains of these names. One that nothing is told of is gone only when it is not listed any more."""
     said = run(uri, "; ".join(f"dumpxml {name}" for name in names))
-    domains = [ET.fromstring(text) for text in _DOMAIN.findall(said.stdout)]  # noqa: S314 - said by a libvirtd
+    domains = _read(said.stdout)
     untold = {*names} - {domain.findtext("name") for domain in domains}
     if untold and (there := untold & {*_names(run, uri)}):
         raise Transient(
@@ -119,32 +130,23 @@ def _domains(run: Virsh, uri: str, names: Sequence[str]) -> Iterable[ET.Element]
     return domains
 
 
+def _read(text: str) -> Sequence[ET.Element]:
+    return [ET.fromstring(each) for each in _DOMAIN.findall(text)]  # noqa: S314 - said by a libvirtd
+
+
 def _names(run: Virsh, uri: str) -> Sequence[str]:
     return [name for name in output_of(run, uri, "list", "--all", "--name").splitlines() if name]
 
 
-def _to_machine(domain: ET.Element, identity: Identity, uri: str) -> _Found:
+def _to_machine(domain: ET.Element, identity: Identity, uri: str, *, is_saved: bool) -> _Found:
     macs = (mac.get("address", "") for mac in domain.iterfind("devices/interface/mac"))
     places = [place for place in map(addresses.of_mac, macs) if place is not None]
     key = MachineKey(identity.stack, identity.node, domain.findtext("uuid", ""))
     # A domain that runs has a number.
-    state: Literal["running", "stopped"] = "stopped" if domain.get("id") is None else "running"
+    state: Literal["running", "suspended", "stopped"] = "running"
+    if domain.get("id") is None:
+        state = "suspended" if is_saved else "stopped"
     machine = Machine(key, places[0] if places else NO_ADDRESS, state)
     sources = domain.iterfind("devices/disk[@device='disk']/source")
     mine = [source.get("volume", "") for source in sources if source.get("pool") == pool_of(identity.stack)]
     return _Found(machine, uri, tuple(filter(None, mine)))
-
-
-def _done(run: Virsh, uri: str, *words: str, unless: str = "") -> None:
-    """Do it; where it says ``unless``, there was nothing to do."""
-    said = run(uri, *words)
-    if said.returncode != 0 and not (unless and re.search(unless, said.stderr)):
-        raise LibvirtError(f"{uri}: {' '.join(said.stderr.split())}")
-
-
-@contextmanager
-def _kinds_of_failures() -> Iterator[None]:
-    try:
-        yield
-    except LibvirtError as error:
-        raise (error.kind or kind_of(str(error)))(str(error)) from error

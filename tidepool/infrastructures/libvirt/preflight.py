@@ -85,7 +85,7 @@ def demands(spec: ClusterSpec, options: Options, host: str) -> Iterator[Demand]:
         if count:
             cells = [(cell.node, cell.cpus) for cell in offering.cells]
             devices = offering.pci_devices[: count * offering.pci_per_machine]
-            yield _demand(f"{found.path}.options", offering, fleet.shape, count, cells, devices)
+            yield _demand(found.options_path, offering, fleet.shape, count, cells, devices)
 
 
 def _of_own(spec: ClusterSpec, options: Options, host: str) -> Iterator[Demand]:

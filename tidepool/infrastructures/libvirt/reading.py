@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tidepool.cluster.scaling import Warm
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
@@ -62,7 +63,27 @@ def _mistakes(
     spec: ClusterSpec, path: str, place: SiteOptions, offerings: Offerings[Offering]
 ) -> Iterator[Mistake]:
     yield from _site_mistakes(spec, path, place)
+    yield from _of_suspended(spec, offerings)
     yield from _of_claims(place, tuple(_claims(spec, path, place, offerings)))
+
+
+def _of_suspended(spec: ClusterSpec, offerings: Offerings[Offering]) -> Iterator[Mistake]:
+    """Find machines that are to be suspended with a device of their host's, whose state nobody can save."""
+    fleets = {
+        policy.fleet for policy in spec.scaling.policies if isinstance(policy, Warm) and policy.suspended
+    }
+    for found in spec.entries(_NAME):
+        offering = offerings.get((found.fleet.name, found.entry.key))
+        if offering is None or found.fleet.name not in fleets:
+            continue
+        for key in ("pci_devices", "sriov_network"):
+            if value := getattr(offering, key):
+                yield Mistake(
+                    f"{found.options_path}.{key}",
+                    str(value),
+                    f"machines with a device of their host's cannot be suspended, as scaling.policies asks of {found.fleet.name}; "
+                    "leave one of them out",
+                )
 
 
 def _site_mistakes(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator[Mistake]:
@@ -136,7 +157,7 @@ def _claims(
         fleet, offering = found.fleet, offerings.get((found.fleet.name, found.entry.key))
         if offering is not None:
             shape_path = f"{found.path.partition('.')[0]}.shape"
-            yield _Claim(f"{found.path}.options", offering, {shape_path: fleet.shape}, fleet.max_nodes)
+            yield _Claim(found.options_path, offering, {shape_path: fleet.shape}, fleet.max_nodes)
 
 
 def _of_claims(place: SiteOptions, claims: tuple[_Claim, ...]) -> Iterator[Mistake]:
@@ -205,16 +226,19 @@ def _shared(place: SiteOptions, claims: tuple[_Claim, ...]) -> Iterator[Mistake]
         for other in claims[:at]:
             if not {*(claim.offering.hosts or place.hosts)} & {*(other.offering.hosts or place.hosts)}:
                 continue
+            twice = "several fleets have this offering, and need each their own"
             if cpus := _pinned(claim.offering) & _pinned(other.offering):
-                yield Mistake(
-                    f"{claim.path}.cells", write_cpus(cpus), f"{other.path}.cells has them on the same host"
-                )
+                path = f"{claim.path}.cells"
+                said = twice if other.path == claim.path else f"{other.path}.cells has them on the same host"
+                yield Mistake(path, write_cpus(cpus), said)
             if devices := {*claim.offering.pci_devices} & {*other.offering.pci_devices}:
-                yield Mistake(
-                    f"{claim.path}.pci_devices",
-                    ", ".join(sorted(devices)),
-                    f"{other.path}.pci_devices has them on the same host",
+                path = f"{claim.path}.pci_devices"
+                said = (
+                    twice
+                    if other.path == claim.path
+                    else f"{other.path}.pci_devices has them on the same host"
                 )
+                yield Mistake(path, ", ".join(sorted(devices)), said)
 
 
 def _pinned(offering: Offering) -> set[int]:

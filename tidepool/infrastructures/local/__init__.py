@@ -9,6 +9,7 @@ INFRASTRUCTURE = Descriptor(
     failures="tidepool.infrastructures.local.machines:kind_of",
     checks="tidepool.infrastructures.local.checks:checks_of",
     types=("tidepool:local:Machine",),
+    own_kernel=False,
     kinds={
         "tidepool:local:Network": "tidepool.infrastructures.local.kinds:NetworkKind",
         "tidepool:local:Volume": "tidepool.infrastructures.local.kinds:VolumeKind",

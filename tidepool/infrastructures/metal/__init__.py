@@ -17,10 +17,11 @@ INFRASTRUCTURE = Descriptor(
     failures="tidepool.infrastructures.metal.redfish:kind_of",
     checks="tidepool.infrastructures.metal.preflight:checks_of",
     preflight="tidepool.infrastructures.metal.preflight:PREFLIGHT",
+    imaging="tidepool.infrastructures.metal.imaging:imaging_of",
     types=("tidepool:metal:Machine", "tidepool:ssh:Machine"),
     machine_id="id",
     kinds={
-        "tidepool:metal:Boot": f"{_KINDS}BootKind",
+        "tidepool:metal:Boot": "tidepool.infrastructures.boot_media.kinds:MetalBootKind",
         "tidepool:metal:Machine": f"{_KINDS}MachineKind",
         "tidepool:metal:Site": f"{_KINDS}SiteKind",
     },

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Network
-from typing import ClassVar, Final
+from pathlib import PurePath
+from typing import Any, Final
 
 from pulumi import CustomTimeouts, Input, Output, ResourceOptions
 
 from tidepool import resources
 from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.cloud_init import Surroundings, seed
-from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
-from tidepool.infrastructures.metal.options import Offering
+from tidepool.infrastructures.boot_media.graph import ISO, OWN, BootedHosts
+from tidepool.infrastructures.cloud_init import Surroundings
+from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder
+from tidepool.infrastructures.metal.options import Disk, Offering
 from tidepool.infrastructures.metal.preflight import demands
 from tidepool.infrastructures.metal.reading import NAME, Options, entries_of, need_of, read_options
-from tidepool.infrastructures.metal.resources import MetalBoot, MetalMachine, MetalSite
-from tidepool.infrastructures.remote import Ssh, ssh
+from tidepool.infrastructures.metal.resources import MetalMachine, MetalSite
+from tidepool.infrastructures.remote import ssh
 from tidepool.resources.declarations import preflight
 
-_FORM: Final = "iso"
-#: The cluster's own machines, among the keys of offerings.
-_OWN: Final = ("", "")
+_DISK: Final = "disk"
+#: For BMCs to do what they are told.
+_BMCS_S: Final = 900
 
 
 def make(spec: ClusterSpec, stack: str) -> Infrastructure:
@@ -42,48 +43,42 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         nameservers=[str(each) for each in place.nameservers],
         opts=opts,
     )
-    return Metal(stack, options, site.id, opts, ssh(spec, stack), Surroundings(spec.own_hosts))
+    return Metal(
+        stack, opts, ssh(spec, stack), Surroundings(spec.own_hosts), place.volumes, OWN, options, site.id
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Metal:
-    """Hosts of one offering: those of the cluster's own machines, or with ``key`` those of a fleet."""
+class Metal(BootedHosts):
+    """Hosts of bare metal of one offering."""
 
-    forms: ClassVar[Sequence[str]] = (_FORM,)
-
-    stack: str
     options: Options
     site: Output[str]
-    opts: ResourceOptions
-    ssh: Ssh
-    surroundings: Surroundings
-    key: tuple[str, str] = _OWN
 
     @property
     def offering(self) -> Offering:
-        return self.options.place.machines if self.key == _OWN else self.options.offerings[self.key]
+        return self.options.place.machines if self.key == OWN else self.options.offerings[self.key]
+
+    @property
+    def forms(self) -> Sequence[str]:
+        return (ISO, _DISK) if self._writes_disks else (ISO,)
+
+    @property
+    def _writes_disks(self) -> bool:
+        """Tell if any machine's root is on a disk: an image is made for all of them."""
+        everyone = (self.options.place.machines, *self.options.offerings.values())
+        return any(offering.root == "disk" for offering in everyone)
 
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         (entry,) = fleet.infrastructures
         return replace(self, key=(fleet.name, entry.key))
 
     def image(self, name: str, digest: Input[str]) -> Output[str]:
-        return resources.ImageFile(name, image=digest, form=_FORM).path
-
-    def network(self, name: str, cidr: IPv4Network) -> Output[str]:
-        """Hosts have theirs, and their addresses in it are the nodes'."""
-        return Output.from_input(name)
-
-    def volume(self, order: VolumeOrder, opts: ResourceOptions | None = None) -> Output[str]:
-        """It is on a file server, and nobody here makes it or takes it away."""
-        return Output.from_input(self.options.place.volumes[order.name])
-
-    def boot(self, name: str, boot: Boot, opts: ResourceOptions | None = None) -> Output[str]:
-        parts = seed(replace(boot, files=(*boot.files, *self.ssh.files)), self.surroundings)
-        content: Output[str] = parts.apply(lambda known: known.user_data)
-        return MetalBoot(
-            name, stack=self.stack, boot=name, content=Output.secret(content), opts=self._on(opts)
-        ).id
+        iso = resources.ImageFile(name, image=digest, form=ISO).path
+        if not self._writes_disks:
+            return iso
+        disk = resources.ImageFile(f"{name}-{_DISK}", image=digest, form=_DISK).path
+        return Output.all(iso, disk).apply(lambda made: str(made[0]))
 
     def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> Machine:
         offering = self.offering
@@ -100,10 +95,25 @@ class Metal:
             memory_mib=need.memory_mib,
             hosts=list(offering.hosts or ()),
             bios=dict(need.bios),
-            opts=self._on(opts),
+            boot_timeout_s=offering.boot_timeout_s,
+            **({} if offering.root == "memory" else _on_disk(order, offering.disk)),
+            opts=self.with_images(
+                order, ResourceOptions.merge(opts, ResourceOptions(custom_timeouts=_time(offering)))
+            ),
         )
-        in_time = ResourceOptions(custom_timeouts=CustomTimeouts(create=f"{offering.boot_timeout_s}s"))
-        return self.ssh.machine(order, made.id, ResourceOptions.merge(opts, in_time))
+        # A root on a disk is there again when its host is switched on.
+        way = {"kind": NAME} if offering.root == "memory" else {}
+        return self.answering(order, made, offering.boot_timeout_s, way, opts)
 
-    def _on(self, opts: ResourceOptions | None) -> ResourceOptions:
-        return ResourceOptions.merge(self.opts, opts)
+
+def _on_disk(order: MachineOrder, disk: Disk) -> dict[str, Any]:
+    # Forms of an image are beside each other.
+    image = Output.from_input(order.image).apply(lambda iso: str(PurePath(iso).with_suffix(f".{_DISK}")))
+    return {"disk_image": image, "disk": disk.hints, "wipe": disk.wipe}
+
+
+def _time(offering: Offering) -> CustomTimeouts:
+    """Time for one host that does not come up, and one that does; and for what is done to a disk."""
+    disk_s = 0 if offering.root == "memory" else offering.wipe_timeout_s + offering.boot_timeout_s
+    create, delete = 2 * offering.boot_timeout_s + _BMCS_S + disk_s, _BMCS_S + disk_s
+    return CustomTimeouts(create=f"{create}s", update=f"{create}s", delete=f"{delete}s")

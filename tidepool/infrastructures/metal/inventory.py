@@ -10,25 +10,31 @@ from typing import Any, Final
 from tidepool.infrastructures.finding import gathered
 from tidepool.infrastructures.machines import MachineKey
 
-_CLAIM: Final = re.compile(r"tidepool:(?P<stack>[^/\s]+)/(?P<node>[^/\s]+)/(?P<id>[0-9a-f]{8})")
+_CLAIM: Final = re.compile(
+    r"tidepool:(?P<stack>[^/\s]+)/(?P<node>[^/\s]+)/(?P<id>[0-9a-f]{8})(?P<disk>/disk)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The AssetTag of a host that is a node: it says whose, which all stacks see. ``id`` tells it from the node's next."""
+    """The AssetTag of a host that is a node: it says whose, which all stacks see. ``id`` tells it from the node's next.
+
+    With ``on_disk`` it writes to a disk of the host, which is wiped before the host is anybody else's.
+    """
 
     stack: str
     node: str
     id: str
+    on_disk: bool = False
 
     @classmethod
     def read(cls, tag: str) -> Claim | None:
         """Return the claim that an AssetTag is; None where it is none of Tidepool's."""
         found = _CLAIM.fullmatch(tag)
-        return cls(**found.groupdict()) if found else None
+        return cls(found["stack"], found["node"], found["id"], bool(found["disk"])) if found else None
 
     def __str__(self) -> str:
-        return f"tidepool:{self.stack}/{self.node}/{self.id}"
+        return f"tidepool:{self.stack}/{self.node}/{self.id}{'/disk' if self.on_disk else ''}"
 
     def key(self, host: str) -> MachineKey:
         """The key of the machine that the host of that name is by it."""

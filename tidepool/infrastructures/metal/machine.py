@@ -1,6 +1,7 @@
 """Hosts that are machines: claimed by their AssetTags, switched on from the stack's boot service, given back switched off.
 
-A machine is a claimed host. Whoever asks again finds it by its claim; one of another stack is never touched.
+A machine is a claimed host. Whoever asks again finds it by its claim; one of another stack is never touched. One with its root on a
+disk is booted into memory first, where its disk is written, and once more when it is given back, where that is wiped.
 """
 
 from __future__ import annotations
@@ -9,19 +10,18 @@ import secrets
 from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
+from tidepool.infrastructures.boot_media.waiting import Wait
 from tidepool.infrastructures.machines import MachineKey
 from tidepool.infrastructures.metal.inventory import Claim, Facts, Need, Plan, plan, taken
 from tidepool.infrastructures.metal.redfish import Bmc, BmcLocation, Conflict, Open, of_host
+from tidepool.infrastructures.metal.tasks import Media, NotOver, run_task, switched, switched_on
 
 _AT_ONCE: Final = 32
 #: Between writing a claim and believing it, where BMCs have no ETags: longer than from reading a tag to writing it.
 SETTLE_S: Final = 2.0
-
-#: Waits a while for the reason that it is told; gives false when there is no more time.
-Wait = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +35,52 @@ class HostEntry:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A machine that is to be. It is one of ``hosts``, and boots from ``url``, which depends on the host."""
+    """A machine that is to be. It is one of ``hosts``, and with ``on_disk`` its root is on a disk.
+
+    Of hosts that are left alone, ``resting`` has why. ``came_up`` waits for the machine, and says what keeps it; ``failed`` is told
+    of hosts that failed.
+    """
 
     key: MachineKey
     need: Need
     hosts: tuple[str, ...]
-    url: Callable[[str], str]
+    on_disk: bool = False
+    resting: Mapping[str, str] = field(default_factory=dict)
+    came_up: Callable[[str, Wait], str] = lambda _host, _wait: ""
+    failed: Callable[[str, str], object] = lambda _host, _why: None
+
+
+class HostFailed(Transient):
+    """A host was switched on, and is not the machine: it did not come up, or its disk was not written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A host that is a machine, as its BMC describes it."""
+    """A host that is a machine, as its BMC describes it. Of its BIOS, ``unkept`` is what it was told and is not."""
 
     host: str
     claim: Claim
     facts: Facts
+    unkept: tuple[str, ...] = ()
 
     @property
     def key(self) -> MachineKey:
         return self.claim.key(self.host)
+
+
+def ask(
+    entries: Mapping[str, HostEntry], *, whole: bool = False, open: Open = BmcLocation.open
+) -> Mapping[str, Facts | InfrastructureError]:
+    """Return what each host says, or why it does not. All are asked at once."""
+
+    def one(host: str) -> Facts | InfrastructureError:
+        try:
+            return open(entries[host].location).facts(whole=whole)
+        except InfrastructureError as error:
+            return of_host(host, error)
+
+    with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(entries)))) as threads:
+        return dict(zip(entries, threads.map(one, entries), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +88,7 @@ class Hosts:
     """The hosts of a site, by name."""
 
     entries: Mapping[str, HostEntry]
+    media: Media
     open: Open = BmcLocation.open
     sleep: Callable[[float], None] = field(default=lambda _: None, repr=False)
 
@@ -69,16 +97,7 @@ class Hosts:
 
     def ask(self, hosts: Iterable[str], *, whole: bool = False) -> Mapping[str, Facts | InfrastructureError]:
         """Return what each says, or why it does not. All are asked at once."""
-
-        def one(host: str) -> Facts | InfrastructureError:
-            try:
-                return self.bmc(host).facts(whole=whole)
-            except InfrastructureError as error:
-                return of_host(host, error)
-
-        names = [*hosts]
-        with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(names)))) as threads:
-            return dict(zip(names, threads.map(one, names), strict=True))
+        return ask({name: self.entries[name] for name in hosts}, whole=whole, open=self.open)
 
     def find(
         self, stack: str, node: str = "", host: str = "", but: Container[str] = ()
@@ -96,7 +115,7 @@ class Hosts:
     def take(self, order: Order, wait: Wait) -> Held:
         """Return the machine of ``order``, switched on: the host that it has by its claim, else the best that is free.
 
-        A host that cannot be switched on is given back, and the next one is tried.
+        A host that cannot be switched on, or does not come up, is given back, and the next one is tried.
 
         Raises:
             InsufficientCapacity: there is no such host to be had; says of each why.
@@ -104,11 +123,11 @@ class Hosts:
         """
         planned = self._plan(order)
         if planned.held:
-            return self._start(planned.held, order, wait)
+            return self._resumed(planned.held, order, wait)
         reasons = dict(planned.reasons)
         last: InfrastructureError | None = None
         for host in planned.candidates:
-            claim = Claim(order.key.stack, order.key.node, secrets.token_hex(4))
+            claim = Claim(order.key.stack, order.key.node, secrets.token_hex(4), order.on_disk)
             try:
                 self._claim(host, claim)
             except (Conflict, Permanent) as error:
@@ -118,7 +137,9 @@ class Hosts:
                     last = error
                 continue
             try:
-                return self._start(host, order, wait)
+                return self._start(host, claim, order, wait)
+            except NotOver:
+                raise
             except InfrastructureError as error:
                 last, reasons[host] = error, str(error)
                 self._give_back(host, claim, wait)
@@ -153,13 +174,15 @@ class Hosts:
         free = [
             name
             for name in order.hosts
-            if isinstance(facts := brief[name], Facts) and not taken(facts, free_tags[name])
+            if name not in order.resting
+            and isinstance(facts := brief[name], Facts)
+            and not taken(facts, free_tags[name])
         ]
         whole = self.ask(free, whole=True)
         known = {
             name: str(each) if isinstance(each := whole.get(name, brief[name]), Exception) else each
             for name in order.hosts
-        }
+        } | {name: why for name, why in order.resting.items() if name in order.hosts}
         return plan(order.key, order.need, known, free_tags)
 
     def _claim(self, host: str, claim: Claim) -> None:
@@ -173,43 +196,78 @@ class Hosts:
         except InfrastructureError as error:
             raise of_host(host, error) from error
 
-    def _start(self, host: str, order: Order, wait: Wait) -> Held:
+    def _resumed(self, host: str, order: Order, wait: Wait) -> Held:
+        """Go on with a host that the machine has. One that fails is given back, and the next call takes another."""
         try:
-            bmc = self.bmc(host)
-            facts = bmc.facts()
-            if not facts.is_on:
-                bmc.configure(order.need.bios)
-                bmc.boot_from(order.url(host))
-                facts = _switched(bmc, "On", wait)
+            claim = self.bmc(host).facts().claim
         except InfrastructureError as error:
             raise of_host(host, error) from error
-        if (claim := facts.claim) is None or (claim.stack, claim.node) != (order.key.stack, order.key.node):
+        if claim is None:
+            raise Transient(f"the host {host}: its claim went meanwhile")
+        try:
+            return self._start(host, claim, order, wait)
+        except HostFailed:
+            self._give_back(host, claim, wait)
+            raise
+
+    def _start(self, host: str, claim: Claim, order: Order, wait: Wait) -> Held:
+        try:
+            bmc = self.bmc(host)
+            if claim.on_disk and (told := self.media.report(host, claim, "install")) is None:
+                bmc.configure(order.need.bios)
+                told = run_task(bmc, self.media, host, claim, "install", wait)
+            if claim.on_disk and told is not None and not told.is_done:
+                raise HostFailed(f"its disk was not written: {told.what}")
+            facts = bmc.facts()
+            if facts.is_on and self.media.is_doing(host, claim, "install"):
+                facts = switched(bmc, "Off", wait)
+            if not facts.is_on:
+                bmc.configure(order.need.bios)
+                url = self.media.publish(host, claim, "")
+                if claim.on_disk:
+                    bmc.boot_from_disk()
+                else:
+                    bmc.boot_from(url)
+                facts = switched_on(bmc, self.media, host, wait)
+            if why := order.came_up(host, wait):
+                raise HostFailed(why)
+            unkept = _unkept(bmc, order.need.bios)
+        except InfrastructureError as error:
+            if isinstance(error, HostFailed):
+                order.failed(host, str(error))
+            raise of_host(host, error) from error
+        if (now := facts.claim) is None or (now.stack, now.node) != (order.key.stack, order.key.node):
             raise Transient(f"the host {host}: its claim went while it was switched on")
-        return Held(host, claim, facts)
+        return Held(host, now, facts, unkept)
 
     def _give_back(self, host: str, claim: Claim, wait: Wait) -> None:
-        """Switch it off, then take the claim off it: nobody gets a host that runs. What is claimed by others is left alone."""
+        """Switch it off, wipe what it wrote, then take the claim off it: nobody gets a host that runs, or has our data.
+
+        What is claimed by others is left alone.
+        """
         try:
             bmc = self.bmc(host)
             if bmc.facts().claim != claim:
                 return
-            _switched(bmc, "Off", wait)
+            if claim.on_disk and self.media.may_have_written(host, claim):
+                told = self.media.report(host, claim, "wipe")
+                if told is None or not told.is_done:
+                    told = run_task(bmc, self.media, host, claim, "wipe", wait)
+                if not told.is_done:
+                    raise Transient(
+                        f"its disk was not wiped: {told.what}; the host stays claimed until it is"
+                    )
+            switched(bmc, "Off", wait)
             bmc.eject()
             bmc.tag(self.entries[host].asset_tag, str(claim))
+            self.media.withdraw(host)
         except InfrastructureError as error:
             raise of_host(host, error) from error
 
 
-def _switched(bmc: Bmc, power: str, wait: Wait) -> Facts:
-    """Have it on or off, and wait until its BMC says so."""
-    facts = bmc.facts()
-    if facts.power == power:
-        return facts
-    bmc.reset("On" if power == "On" else "ForceOff")
-    while (facts := bmc.facts()).power != power:
-        if not wait(f"it to be {power.lower()}, and it is {facts.power}"):
-            raise Transient(
-                f"it was told to go {power.lower()}, and its BMC says {facts.power} still: see what its console shows, and reset the "
-                "BMC where it is wrong"
-            )
-    return facts
+def _unkept(bmc: Bmc, wanted: Mapping[str, Any]) -> tuple[str, ...]:
+    """The attributes of the BIOS that are others than wanted, once it has booted with them."""
+    now = (bmc.facts(whole=True).attributes or {}) if wanted else {}
+    return tuple(
+        f"{key} is {now.get(key)!r}, not {value!r}" for key, value in wanted.items() if now.get(key) != value
+    )

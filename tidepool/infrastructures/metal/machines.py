@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Literal
 
 from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
+from tidepool.infrastructures.boot_media.media import Kept
+from tidepool.infrastructures.boot_media.waiting import Wait, waiting_for
 from tidepool.infrastructures.machines import NO_ADDRESS
 from tidepool.infrastructures.metal.machine import Held, Hosts
-from tidepool.infrastructures.metal.media import Kept
-from tidepool.infrastructures.metal.reading import addresses_of, hosts_of, read_options
+from tidepool.infrastructures.metal.published import Published
+from tidepool.infrastructures.metal.reading import hosts_of, read_options
+from tidepool.infrastructures.reading import addresses_of
 
 
 def machines_of(spec: ClusterSpec, stack: str, data: Path) -> Infrastructure:
@@ -25,7 +29,7 @@ def machines_of(spec: ClusterSpec, stack: str, data: Path) -> Infrastructure:
         medium = kept.read(host)
         return medium.node if medium else ""
 
-    return MetalMachines(hosts_of(read_options(spec).place), addresses_of(spec), booted)
+    return MetalMachines(hosts_of(read_options(spec).place, Published(kept)), addresses_of(spec), booted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +91,12 @@ class MetalMachines:
     def delete(self, key: MachineKey) -> None:
         self.hosts.delete(key, self.waiting(self.delete_s))
 
-    def waiting(self, for_s: float) -> Callable[[str], bool]:
+    def waiting(self, for_s: float) -> Wait:
         """Return what waits, for so long in all."""
-        ends = time.monotonic() + for_s
-
-        def wait(_: str) -> bool:
-            self.sleep(self.again_s)
-            return time.monotonic() < ends
-
-        return wait
+        return waiting_for(for_s, self.again_s, self.sleep)
 
     def to_machine(self, held: Held) -> Machine:
         """A host in the words of the contract."""
         address = self.address_of(held.claim.node) or NO_ADDRESS
-        return Machine(held.key, address, "running" if held.facts.is_on else "stopped")
+        state: Literal["running", "stopped"] = "running" if held.facts.is_on else "stopped"
+        return Machine(held.key, address, state, is_volatile=not held.claim.on_disk)

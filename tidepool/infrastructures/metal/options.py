@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from ipaddress import IPv4Address
-from typing import Annotated, Any, Final
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -12,37 +10,14 @@ from tidepool.cluster.frozen import FrozenDict, frozen
 from tidepool.cluster.names import by_name
 from tidepool.cluster.part import Part, Whole
 from tidepool.cluster.shape import mebibytes
-
-_NFS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*:/[^\s:]*")
+from tidepool.infrastructures.boot_media.options import BmcOptions, BootedSiteOptions, Path
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$")]
-Path = Annotated[str, Field(pattern=r"^(/|~/)\S+$")]
-#: The address of a service: no user and no password in it.
-Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+/?$")]
 
 
-def _export(source: str) -> str:
-    if not _NFS.fullmatch(source):
-        raise ValueError("write an NFS export: SERVER:/PATH")
-    return source
-
-
-def _mac(value: Any) -> Any:
-    return value.lower().replace("-", ":") if isinstance(value, str) else value
-
-
-class Host(Part):
+class Host(BmcOptions):
     """A host, and the BMC by which it is told what to do."""
 
-    bmc: Url = Field(description="Where its BMC answers by Redfish, as in `https://10.9.1.11`.")
-    system: str = Field(
-        default="",
-        pattern=r"^(/redfish/v1/Systems/\S+)?$",
-        description="Which system of the BMC it is, as `/redfish/v1/Systems/1`; by default the only one.",
-    )
-    mac: Annotated[str, BeforeValidator(_mac), Field(pattern=r"^[0-9a-f][02468ace](:[0-9a-f]{2}){5}$")] = (
-        Field(description="The hardware address of its interface in the cluster's network.")
-    )
     credentials: Path | None = Field(default=None, description="Another file than all others'.")
     ca: Path | None = Field(default=None, description="Another file of who signs than all others'.")
     asset_tag: str = Field(
@@ -50,6 +25,50 @@ class Host(Part):
         max_length=63,
         description="Its AssetTag when it is nobody's node, where the site has written one. It has it again when it is given back.",
     )
+
+
+class Disk(Part):
+    """The disk of a host that its root is on: of those that are so, the smallest that the image has room on."""
+
+    serial: str = Field(default="", max_length=63, description="Its serial number.")
+    wwn: str = Field(
+        default="",
+        pattern=r"^((0x)?[0-9A-Fa-f]{16,32})?$",
+        description="Its World Wide Name, in hexadecimal digits.",
+    )
+    least_mib: Annotated[Whole, BeforeValidator(mebibytes)] = Field(
+        default=0, validation_alias="least", ge=0, description="How large it is at least."
+    )
+    most_mib: Annotated[Whole, BeforeValidator(mebibytes)] = Field(
+        default=0, validation_alias="most", ge=0, description="How large it is at most; 0 is any size."
+    )
+    overwrite: bool = Field(
+        default=False,
+        description="Whether it is written to where there are somebody's data on it; with serial or wwn, so that no other is meant.",
+    )
+    wipe: Literal["all", "headers"] = Field(
+        default="all",
+        description="What is wiped when the host is given back: all of the disk, or what says that there is something on it.",
+    )
+
+    @model_validator(mode="after")
+    def _overwrites_one(self) -> Disk:
+        if self.overwrite and not (self.serial or self.wwn):
+            raise ValueError("overwrite is for one disk: name its serial or wwn")
+        if self.most_mib and self.most_mib < self.least_mib:
+            raise ValueError("most is less than least: no disk is so large")
+        return self
+
+    @property
+    def hints(self) -> dict[str, str | int | bool]:
+        """The same for the installer; sizes in bytes."""
+        return {
+            "serial": self.serial,
+            "wwn": self.wwn,
+            "least": self.least_mib << 20,
+            "most": self.most_mib << 20,
+            "overwrite": self.overwrite,
+        }
 
 
 class Offering(Part):
@@ -62,11 +81,24 @@ class Offering(Part):
         default_factory=FrozenDict,
         description="Attributes of the BIOS that hosts are given before they boot, by the firmware's own names: `{LogicalProc: Disabled}`.",
     )
+    root: Literal["memory", "disk"] = Field(
+        default="memory",
+        description="Where the root is: in memory, as new after each boot, or on a disk of the host, which is wiped when that is given "
+        "back.",
+    )
+    disk: Disk = Field(default_factory=Disk, description="With `root: disk`, which disk that is.")
     overhead_mib: Annotated[Whole, BeforeValidator(mebibytes)] = Field(
-        default=4 * 1024,
+        default=2 * 1024,
         validation_alias="overhead",
         ge=0,
-        description="Memory that a host has beside what jobs are given: for the whole image, the kernel and daemons.",
+        description="Memory that a host has beside what jobs are given: for the image as it is packed, all that is written to the root, "
+        "the kernel and daemons.",
+    )
+    wipe_timeout_s: Whole = Field(
+        default=3600,
+        ge=60,
+        le=7 * 24 * 3600,
+        description="How long writing a disk, or wiping it, may take, in seconds; what takes longer is gone on with by the next `up`.",
     )
     boot_timeout_s: Whole = Field(
         default=1200,
@@ -75,8 +107,14 @@ class Offering(Part):
         description="How long a host may take, in seconds, from switching on until it answers by SSH.",
     )
 
+    @model_validator(mode="after")
+    def _has_a_disk(self) -> Offering:
+        if self.root != "disk" and self.disk != Disk():
+            raise ValueError("disk says which disk the root is on: write root: disk, or leave it out")
+        return self
 
-class SiteOptions(Part):
+
+class SiteOptions(BootedSiteOptions):
     """The hosts, how their BMCs are reached, what they boot from, and what they share."""
 
     hosts: Annotated[
@@ -94,17 +132,6 @@ class SiteOptions(Part):
     verify: bool = Field(
         default=True,
         description="Whether certificates are verified. Without it anybody between can have the password.",
-    )
-    boot_service: Url = Field(
-        description="Where BMCs find this stack's boot service: `http://10.9.0.5:8081`."
-    )
-    gateway: IPv4Address | None = Field(
-        default=None, description="The router of the cluster's network, where it has one."
-    )
-    nameservers: tuple[IPv4Address, ...] = Field(default=(), description="Name servers of machines.")
-    volumes: Annotated[dict[str, Annotated[str, AfterValidator(_export)]], AfterValidator(frozen)] = Field(
-        default_factory=FrozenDict,
-        description="Where what machines share is: NFS exports `SERVER:/PATH` of `home`, `slurmctld`, with accounting `database`.",
     )
     machines: Offering = Field(
         default_factory=Offering, description="What the cluster's own machines are; as of a fleet."

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import ssl
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tidepool.cluster.failures import InfrastructureError, Note, marked
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.boot_media.checks import boot_service_lacks
+from tidepool.infrastructures.boot_media.media import Kept
 from tidepool.infrastructures.finding import Finding, Preflight, findings, gathered
-from tidepool.infrastructures.metal.boot_service import ALIVE
 from tidepool.infrastructures.metal.inventory import Facts, Need, taken, unfit
-from tidepool.infrastructures.metal.machine import HostEntry, Hosts
+from tidepool.infrastructures.metal.machine import HostEntry
+from tidepool.infrastructures.metal.machine import ask as ask_hosts
 from tidepool.infrastructures.metal.reading import NAME, Options, entries_of, need_of, read_options
 from tidepool.infrastructures.metal.redfish import Silent
+from tidepool.infrastructures.metal.resting import Failures
 from tidepool.infrastructures.reading import has_own_machines
 
 if TYPE_CHECKING:
     from tidepool.resources.kind import Home
-
-_ANSWER_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ def _demands(spec: ClusterSpec, options: Options) -> Iterator[Demand]:
         # With several infrastructures, the others may have them all.
         least = fleet.min_nodes if len(fleet.infrastructures) == 1 else 0
         hosts = offering.hosts or everyone
-        yield Demand(f"{found.path}.options", need.cpus, need.memory_mib, hosts, least, need.bios)
+        yield Demand(found.options_path, need.cpus, need.memory_mib, hosts, least, need.bios)
 
 
 Answers = Mapping[str, Facts | InfrastructureError]
@@ -130,34 +128,16 @@ def _too_few(asked: Demands, free: Mapping[str, Facts], answers: Answers) -> Ite
             yield marked(text, "capacity")
 
 
-def boot_service_lacks(url: str) -> str:
-    """Return what is wrong with a boot service, with the remedy; empty where it answers."""
-    try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}{ALIVE}", timeout=_ANSWER_S) as answer:  # noqa: S310
-            if answer.status == 204:
-                return ""
-            said = f"answers with {answer.status}, as no boot service does"
-    except urllib.error.HTTPError as error:
-        said = f"answers with {error.code}, as no boot service does"
-        error.close()
-    except (OSError, ssl.SSLError) as error:
-        said = f"does not answer ({getattr(error, 'reason', error)})"
-    return (
-        f"the boot service at {url} {said}: run it on this machine, at an address that BMCs reach: python -m "
-        "tidepool.infrastructures.metal.boot_service --listen ADDRESS:PORT (docs/infrastructures/metal.md)"
-    )
-
-
 Ask = Callable[[Demands], Answers]
 
 
 def ask(asked: Demands) -> Answers:
     """Ask each host that a machine may be on."""
     named = dict.fromkeys(host for demand in asked.demands for host in demand.hosts)
-    return Hosts(asked.hosts).ask(named, whole=True)
+    return ask_hosts({name: asked.hosts[name] for name in named}, whole=True)
 
 
-def checks_of(spec: ClusterSpec, stack: str, _data: Path) -> Iterator[Finding]:
+def checks_of(spec: ClusterSpec, stack: str, data: Path) -> Iterator[Finding]:
     """The boot service; each host; and whether they are enough."""
     asked = demands(spec, stack, read_options(spec))
     service = boot_service_lacks(asked.boot_service)
@@ -170,6 +150,8 @@ def checks_of(spec: ClusterSpec, stack: str, _data: Path) -> Iterator[Finding]:
     for each in found:
         if isinstance(each, Note):
             yield Finding("hosts of bare metal", "note", each.text)
+    for name, why in Failures(Kept(data, stack)).resting().items():
+        yield Finding(f"host {name}", "note", why)
     yield from findings(
         "hosts of bare metal", [each for each in found if isinstance(each, str)], "they are fit, and enough"
     )
@@ -192,13 +174,15 @@ def described(facts: Facts) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _missing(asked: Demands, _home: Home) -> Iterator[str | Note]:
+def _missing(asked: Demands, home: Home) -> Iterator[str | Note]:
     if service := boot_service_lacks(asked.boot_service):
         yield f"{asked.path}.boot_service: {service}"
     for name, entry in asked.hosts.items():
         address = entry.location.address
         if address.startswith("http:"):
             yield Note(f"{asked.path}.hosts.{name}.bmc: {address} has the password in the clear; write https")
+    for name, why in Failures(Kept(home.data, asked.stack)).resting().items():
+        yield Note(f"{asked.path}.hosts.{name}: {why}")
     yield from lacks(asked, ask(asked))
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from typing import Final
 
 from tidepool.cluster.shape import Shape
-from tidepool.cluster.slots import Slot, fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.infrastructures.metal.inventory import Need
 from tidepool.infrastructures.metal.machine import HostEntry, Hosts
 from tidepool.infrastructures.metal.options import Host, Offering, SiteOptions
 from tidepool.infrastructures.metal.redfish import BmcLocation
+from tidepool.infrastructures.metal.tasks import Media
 from tidepool.infrastructures.reading import Offerings, has_own_machines, read_site, volume_mistakes
 
 NAME: Final = "metal"
@@ -36,14 +35,12 @@ def read_options(spec: ClusterSpec) -> Options:
     Raises:
         SpecError: with every mistake in them.
     """
-    return Options(
-        *read_site(spec, NAME, SiteOptions, Offering, _site_mistakes, without_roles="hosts of bare metal")
-    )
+    return Options(*read_site(spec, NAME, SiteOptions, Offering, _site_mistakes))
 
 
-def hosts_of(place: SiteOptions) -> Hosts:
+def hosts_of(place: SiteOptions, media: Media) -> Hosts:
     """All hosts, as they are asked."""
-    return Hosts(entries_of(place), sleep=time.sleep)
+    return Hosts(entries_of(place), media, sleep=time.sleep)
 
 
 def entries_of(place: SiteOptions) -> Mapping[str, HostEntry]:
@@ -61,22 +58,6 @@ def _entry(place: SiteOptions, host: Host) -> HostEntry:
 def need_of(shape: Shape, offering: Offering) -> Need:
     """Return what a machine needs of its host."""
     return Need(shape.cpus, shape.memory_mib + offering.overhead_mib, dict(offering.bios))
-
-
-def addresses_of(spec: ClusterSpec) -> Callable[[str], IPv4Address | None]:
-    """Return what gives the address of a node, or of one of the cluster's own machines."""
-    subnets = {fleet.name: fleet.subnet for fleet in spec.fleets}
-
-    def address(node: str) -> IPv4Address | None:
-        if (own := spec.own_hosts.get(node)) is not None:
-            return own
-        try:
-            fleet, number = fleet_and_number(node)
-            return Slot(fleet, number, subnets[fleet]).address
-        except (KeyError, ValueError):
-            return None
-
-    return address
 
 
 def _site_mistakes(
@@ -100,6 +81,19 @@ def _site_mistakes(
             if name not in place.hosts:
                 yield Mistake(f"{where}.hosts[{i}]", name, f"hosts are {', '.join(place.hosts)}")
     yield from _too_few(spec, path, place, offerings)
+    yield from _images_on_disks(spec, offerings)
+
+
+def _images_on_disks(spec: ClusterSpec, offerings: Offerings[Offering]) -> Iterator[Mistake]:
+    """Find pools whose roles have an image each, and whose roots are on disks: those are written when a host is claimed, and not since."""
+    for i, pool in enumerate(spec.pools):
+        offering = next((each for (name, _), each in offerings.items() if name == pool.name), None)
+        if offering is not None and offering.root == "disk" and pool.role_images:
+            yield Mistake(
+                f"pools[{i}].images",
+                None,
+                "with root: disk a host keeps its image for as long as it is claimed: name one that holds both roles, or write root: memory",
+            )
 
 
 def _offerings(
@@ -109,7 +103,7 @@ def _offerings(
         yield f"{path}.machines", place.machines
     for found in spec.entries(NAME):
         if (offering := offerings.get((found.fleet.name, found.entry.key))) is not None:
-            yield f"{found.path}.options", offering
+            yield found.options_path, offering
 
 
 def _too_few(
@@ -129,7 +123,7 @@ def _too_few(
         least = found.fleet.min_nodes if len(found.fleet.infrastructures) == 1 else 0
         if least > hosts:
             yield Mistake(
-                f"{found.path}.options.hosts",
+                f"{found.options_path}.hosts",
                 None,
-                f"min_nodes are {least}, and there are {hosts} hosts: name more, or lower it",
+                f"{found.least_key} are {least}, and there are {hosts} hosts: name more, or lower it",
             )

@@ -6,7 +6,6 @@ What BMCs are known to do is reckoned with: some say that they did what they did
 from __future__ import annotations
 
 import logging
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from tidepool.cluster.failures import InfrastructureError, Permanent, Transient
+from tidepool.infrastructures.boot_media.credentials import read_credentials
 from tidepool.infrastructures.failures import by_words
 from tidepool.infrastructures.metal.inventory import MEDIA_TARGETS, Facts, facts_of
 
@@ -77,6 +77,10 @@ class Bmc(Protocol):
         """Have it boot from the image at that URL, now and after that."""
         ...
 
+    def boot_from_disk(self) -> None:
+        """Take the image out, and have it boot from its disk, now and after that."""
+        ...
+
     def eject(self) -> None:
         """Take the image out, and have it boot as it did before."""
         ...
@@ -87,27 +91,6 @@ class Bmc(Protocol):
 
 
 Open = Callable[[BmcLocation], Bmc]
-
-
-def read_credentials(path: Path) -> tuple[str, str]:
-    """Return the user and the password in a file.
-
-    Raises:
-        Permanent: it is not there, is no such file, or others may read it.
-    """
-    wanted = f"write USER:PASSWORD into it, for you alone: install -m 600 /dev/stdin {path}"
-    try:
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise Permanent(f"others may read {path}, which has passwords of BMCs; run: chmod 600 {path}")
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Permanent(
-            f"the file of BMCs' credentials, {path}, cannot be read ({error}); {wanted}"
-        ) from error
-    user, colon, password = lines[0].partition(":") if len(lines) == 1 else ("", "", "")
-    if not (user and colon and password):
-        raise Permanent(f"the file of BMCs' credentials, {path}, is not one line USER:PASSWORD; {wanted}")
-    return user, password
 
 
 def _open(location: BmcLocation, user: str, password: str) -> Bmc:
@@ -203,8 +186,6 @@ class _Redfish:
             self.system.reset_system(sushy.ResetType(how))
 
     def boot_from(self, url: str) -> None:
-        import sushy
-
         with _failures(self.location):
             device = self._device()
             if device.json.get("Image") != url or not device.json.get("Inserted"):
@@ -212,16 +193,25 @@ class _Redfish:
                     device.eject_media()
                 device.insert_media(url)
             boots_from = facts_of(self.system.json).boots_from
-            target = next((each for each in MEDIA_TARGETS if each in boots_from), "Cd")
-            try:
-                self.system.set_system_boot_options(
-                    target=sushy.BootSource(target), enabled=sushy.BootSourceOverrideEnabled.CONTINUOUS
-                )
-            except sushy.exceptions.BadRequestError:
-                # Some firmware does it for one boot at a time.
-                self.system.set_system_boot_options(
-                    target=sushy.BootSource(target), enabled=sushy.BootSourceOverrideEnabled.ONCE
-                )
+            self._override(next((each for each in MEDIA_TARGETS if each in boots_from), "Cd"))
+
+    def boot_from_disk(self) -> None:
+        self.eject()
+        with _failures(self.location):
+            self._override("Hdd")
+
+    def _override(self, target: str) -> None:
+        import sushy
+
+        try:
+            self.system.set_system_boot_options(
+                target=sushy.BootSource(target), enabled=sushy.BootSourceOverrideEnabled.CONTINUOUS
+            )
+        except sushy.exceptions.BadRequestError:
+            # Some firmware does it for one boot at a time.
+            self.system.set_system_boot_options(
+                target=sushy.BootSource(target), enabled=sushy.BootSourceOverrideEnabled.ONCE
+            )
 
     def eject(self) -> None:
         import sushy

@@ -28,20 +28,6 @@ class MetalSite(Resource, MetalSiteModel, token="tidepool:metal:Site"):
     """The hosts of a stack and how their machines are reached, kept once on this machine. No passwords are in it."""
 
 
-class MetalBootModel(Model):
-    """Properties of a `MetalBoot`."""
-
-    stack: Field[str] = given(replaces=True)
-    boot: Field[str] = given(replaces=True)
-    content: Field[str, Input[str]] = given(secret=True)
-    #: Whether this machine has it.
-    state: Field[str] = condition("kept")
-
-
-class MetalBoot(Resource, MetalBootModel, token="tidepool:metal:Boot"):
-    """The instructions to machines that boot, kept on this machine for its boot service. Changing it touches none that runs."""
-
-
 class MetalMachineModel(Model):
     """Properties of a `MetalMachine`."""
 
@@ -57,6 +43,14 @@ class MetalMachineModel(Model):
     #: Those that it may be, by name; none: all of the site.
     hosts: Field[Sequence[str]] = given(default=())
     bios: Field[Mapping[str, Any]] = given(default={})
+    #: The image as a disk, on this machine, where its root is on a disk of the host.
+    disk_image: Field[str, Input[str]] = given(default="", replaces=True)
+    #: Which disk that is.
+    disk: Field[Mapping[str, Any]] = given(default={})
+    #: What of that is wiped when the host is given back: all, or headers.
+    wipe: Field[str] = given(default="all")
+    #: How long it may take until it answers by SSH.
+    boot_timeout_s: Field[int] = given(default=1200)
     #: Whether it is switched on.
     state: Field[str] = condition("on")
 

@@ -14,6 +14,7 @@ INFRASTRUCTURE = Descriptor(
     preflight="tidepool.infrastructures.ssh.preflight:PREFLIGHT",
     types=("tidepool:ssh:Host", "tidepool:ssh:Playbook"),
     machine_id="machine",
+    own_kernel=False,
     kinds={
         "tidepool:ssh:Host": "tidepool.infrastructures.ssh.kinds:SshHostKind",
         "tidepool:ssh:Playbook": "tidepool.infrastructures.ssh.kinds:SshPlaybookKind",

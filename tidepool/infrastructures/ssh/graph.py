@@ -29,6 +29,7 @@ from tidepool.resources.declarations import Preflight, preflight
 _OF_NODES: Final = ("munge", "slurm-client", "slurmd")
 _OF_OWN: Final = ("slurmctld", "slurmdbd", "mariadb-client-core", "mariadb-server-core")
 _DAEMONS: Final = ("munge", "slurmd", "slurmctld", "slurmdbd")
+_OF_KUBERNETES: Final = ("containerd",)
 
 
 def make(spec: ClusterSpec, stack: str) -> Infrastructure:
@@ -48,14 +49,16 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         **json.loads(json.dumps(options.place.variables)),
     }
     numbers = {address: number for number, address in enumerate(own_addresses(spec), 1)}
-    return Ssh(stack, options, fit, spec.network.prefixlen, shared, options.own, numbers, own=True)
+    pools = frozenset(pool.name for pool in spec.pools)
+    return Ssh(stack, options, fit, spec.network.prefixlen, shared, options.own, numbers, pools, own=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Ssh:
     """Existing hosts: of ``hosts`` each machine has the one that its number says, by its address.
 
-    ``shared`` is what roles are told on every host; ``own`` whether these are the cluster's own machines.
+    ``shared`` is what roles are told on every host; ``own`` whether these are the cluster's own machines, ``converged`` whether
+    they are a pool's, of those that ``pools`` names.
     """
 
     forms: ClassVar[Sequence[str]] = ()
@@ -67,11 +70,14 @@ class Ssh:
     shared: Mapping[str, Any]
     hosts: tuple[str, ...]
     numbers: Mapping[IPv4Address, int]
+    pools: frozenset[str] = frozenset()
     own: bool = False
+    converged: bool = False
 
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         numbers = {slot.address: slot.number for slot in fleet.slots()}
-        return replace(self, hosts=self.options.fleets[fleet.name], numbers=numbers, own=False)
+        hosts, converged = self.options.fleets[fleet.name], fleet.name in self.pools
+        return replace(self, hosts=hosts, numbers=numbers, own=False, converged=converged)
 
     def image(self, name: str, digest: Input[str]) -> Output[str]:
         return Output.from_input(digest)
@@ -115,10 +121,18 @@ class Ssh:
             "tidepool_node": order.name,
             "tidepool_address": f"{order.address}/{self.prefix}",
             "tidepool_daemon_packages": list(packages),
-            "tidepool_daemons": [name for name in _DAEMONS if name in packages],
+            "tidepool_daemons": [
+                *(name for name in _DAEMONS if name in packages),
+                *(_OF_KUBERNETES if self.converged else ()),
+            ],
             "tidepool_mounts": boot.apply(lambda known: known["mounts"]),
             **({"tidepool_wait_ready": True} if order.wait_ready else {}),
         }
+        if self.converged:
+            # A kubelet takes the address of its node from the names that the host knows, before it takes the host's own.
+            variables["tidepool_hosts"] = {**self.shared["tidepool_hosts"], order.name: str(order.address)}
+            # A role has its stack from the way to its machine.
+            connection = {**connection, "stack": self.stack}
         played = resources.SshPlaybook(
             order.name,
             playbooks=str(Path(place.playbooks).expanduser() if place.playbooks else shipped.PLAYBOOKS),
@@ -127,6 +141,7 @@ class Ssh:
             variables=variables,
             stack=self.stack,
             boot=boot.apply(lambda known: known["boot"]),
+            image=order.image if self.converged else None,
             claim=claimed.claim,
             host=claimed.machine,
             opts=opts,
@@ -139,8 +154,16 @@ class Ssh:
         needed = [
             "slurm_node",
             *(["slurm_controller"] if self.own else []),
+            *(["kubernetes_node"] if self.converged else []),
             *(["nfs_client"] if any(":/" in each and "@" not in each for each in sources) else []),
             *(["lustre_client"] if any("@" in each for each in sources) else []),
         ]
         others = [role for role in self.options.place.roles if role not in needed]
-        return ["users", "at_rest", *needed, *others, "services"]
+        return [
+            "users",
+            "at_rest",
+            *needed,
+            *others,
+            "services",
+            *(["converged_node"] if self.converged else []),
+        ]

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from tidepool.cluster.boot import Boot, File
 from tidepool.cluster.failures import InsufficientCapacity
+from tidepool.images.store import Image, ImageStore
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.local.boots import stored_boot
 from tidepool.infrastructures.ssh.ask import CLAIM_S, FACTS_S, RELEASE_S, Ask, HostError, ask
-from tidepool.infrastructures.ssh.machines import claim_key
+from tidepool.infrastructures.ssh.boot import host_boot, of_image
+from tidepool.infrastructures.ssh.machines import claim_key, release_request
 from tidepool.infrastructures.ssh.play import Play, roles_digest, roles_there, run_play
 from tidepool.infrastructures.ssh.resources import SshHost, SshHostModel, SshPlaybook, SshPlaybookModel
 from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Kind, Made, Refusal, Task
@@ -81,7 +82,7 @@ class SshHostKind(Kind[SshHostModel]):
 
     def delete(self, id: str, state: SshHostModel, task: Task) -> None:
         try:
-            answer = self._ask(state.connection, "release", {"key": claim_key(_key(state))}, task.left_s)
+            answer = self._ask(state.connection, "release", release_request(_key(state)), task.left_s)
         except HostError as error:
             raise Refusal(
                 f"the host {state.host} could not be given back: {error}. Where it is gone for good, forget it: "
@@ -97,10 +98,6 @@ def _key(wanted: SshHostModel) -> MachineKey:
 
 
 Run = Callable[[Play, Task, Path], str]
-
-#: Of a boot, what is the host's own affair: who logs in, and by what.
-_HOSTS_OWN_SERVICES: Final = ("node-access", "sshd")
-_HOSTS_OWN: Final = ("/etc/pam.d/", "/etc/ssh/", "/root/.ssh/")
 
 
 class SshPlaybookKind(IdempotentKind[SshPlaybookModel]):
@@ -132,9 +129,12 @@ class SshPlaybookKind(IdempotentKind[SshPlaybookModel]):
     def create(self, wanted: SshPlaybookModel, task: Task) -> Made:
         variables, files = dict(wanted.variables), dict[str, bytes]()
         if wanted.boot:
-            parts = stored_boot(self._home, wanted.stack, wanted.boot)
-            variables |= _variables_of(parts)
-            files = {str(at): file.data for at, file in enumerate(_files(parts))}
+            boot = stored_boot(self._home, wanted.stack, wanted.boot)
+            told = host_boot(boot, str(wanted.variables.get("tidepool_node", "")))
+            variables |= told.variables
+            files |= told.files
+        if wanted.image:
+            variables |= of_image(self._image(wanted.image), variables["tidepool_daemon_packages"])
         play = Play(
             Path(wanted.playbooks), tuple(wanted.roles), wanted.connection, variables, wanted.secrets, files
         )
@@ -147,6 +147,14 @@ class SshPlaybookKind(IdempotentKind[SshPlaybookModel]):
 
     def delete(self, id: str, state: SshPlaybookModel, task: Task) -> None:
         """Leave what roles did, until the host is given back: `ssh_host` knows what was there before."""
+
+    def _image(self, digest: str) -> Image:
+        image = ImageStore(self._home.images).find(digest)
+        if image is None:
+            raise Refusal(
+                f"the image {digest[:20]} is gone, from which the host gets its kubelet: `tidepool up --refresh` builds it anew"
+            )
+        return image
 
     def _note(self, wanted: SshPlaybookModel) -> None:
         if not wanted.claim:
@@ -162,36 +170,6 @@ class SshPlaybookKind(IdempotentKind[SshPlaybookModel]):
             raise Refusal(
                 f"{wanted.connection['address']} is not claimed by {wanted.claim['node']} any more: somebody gave it back"
             )
-
-
-def _files(parts: Boot[str]) -> list[File[str]]:
-    return [file for file in parts.files if not file.path.startswith(_HOSTS_OWN)]
-
-
-_PLACE: Final = ("path", "mode", "owner", "group")
-
-
-def _fields(part: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(part, name) for name in names}
-
-
-def _variables_of(parts: Boot[str]) -> Mapping[str, Any]:
-    """A boot as the role `services` takes it. Mounts are variables: a boot's are of folders of this machine."""
-    return {
-        "tidepool_services": [
-            {
-                **_fields(service, "name", "user", "ready", "begins", "once", "stop_timeout_s"),
-                "argv": list(service.argv),
-            }
-            for service in parts.services
-            if service.name not in _HOSTS_OWN_SERVICES
-        ],
-        "tidepool_files": [
-            {**_fields(file, *_PLACE), "src": f"{{{{ tidepool_files_folder }}}}/{at}"}
-            for at, file in enumerate(_files(parts))
-        ],
-        "tidepool_folders": [_fields(each, *_PLACE) for each in parts.folders],
-    }
 
 
 def _connection_mistakes(connection: Mapping[str, Any], home: Home) -> Iterable[Mistake]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from ipaddress import IPv4Address
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.cluster.failures import InfrastructureError, Transient
+from tidepool.cluster.roles import LAYOUTS
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.machines import NO_ADDRESS
@@ -80,7 +81,7 @@ class Machines:
     def delete(self, key: MachineKey) -> None:
         claims, silent = self._claims(key)
         for host, machine in claims:
-            told = {"key": claim_key(machine.key), "id": machine.machine_id.partition("/")[2]}
+            told = {**release_request(machine.key), "id": machine.machine_id.partition("/")[2]}
             try:
                 answer = self.ask(self.hosts[host], "release", told, RELEASE_S)
             except HostError as error:
@@ -154,6 +155,11 @@ def _of_host(host: str, error: HostError) -> InfrastructureError:
 def claim_key(key: MachineKey) -> Mapping[str, Any]:
     """A key as claims have it. Claims are told apart by their ids; ``generation`` is in those of earlier releases."""
     return {"stack": key.stack, "fleet": key.fleet, "node": key.node, "generation": 1}
+
+
+def release_request(key: MachineKey) -> Mapping[str, Any]:
+    """Return the request to give a host back: whose it is, and what may be there of a pool's roles."""
+    return {"key": claim_key(key), "layouts": {role: asdict(layout) for role, layout in LAYOUTS.items()}}
 
 
 def _machine(host: str, claim: Mapping[str, Any]) -> Machine:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.resources.kind import Refusal, Task
+from tidepool.resources.values import whole_numbers
 
 _HOST: Final = "host"
 _LAST_LINES: Final = 25
@@ -189,22 +190,17 @@ def _write(play: Play, work: Path) -> None:
     files.mkdir(mode=0o700)
     for name, content in play.files.items():
         (files / name).write_bytes(content)
-    told = {**_whole(play.variables), **_whole(play.secrets), "tidepool_files_folder": str(files)}
+    told = {
+        **whole_numbers(play.variables),
+        **whole_numbers(play.secrets),
+        "tidepool_files_folder": str(files),
+    }
     for name, value in (
         ("inventory", {"all": {"hosts": {_HOST: way}}}),
         ("play", steps),
         ("variables", told),
     ):
         (work / f"{name}.json").write_text(json.dumps(value))
-
-
-def _whole(value: Any) -> Any:
-    """The same, with numbers as people write them: to Pulumi each has a point."""
-    if isinstance(value, Mapping):
-        return {key: _whole(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_whole(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _environment(play: Play, work: Path, sockets: str) -> dict[str, str]:

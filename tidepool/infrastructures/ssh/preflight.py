@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tidepool.cluster.failures import Note, marked
+from tidepool.cluster.roles import LAYOUTS
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.finding import Finding, Preflight, findings, gathered
 from tidepool.infrastructures.ssh.ask import FACTS_S, Ask, HostError, Silent, ask
+from tidepool.infrastructures.ssh.boot import KUBERNETES_PACKAGES
 from tidepool.infrastructures.ssh.reading import Options, connection_of, own_machines, read_options
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ class Demand:
     memory_mib: int = field(metadata={"least": 1})
     #: Of one of the cluster's own machines: nothing can be done while it does not answer.
     is_own: bool = False
+    #: Of a converged pool's: it takes roles.
+    is_converged: bool = False
     #: How it is reached, as `tidepool.infrastructures.connection` reads it.
     connection: Mapping[str, Any] = field(default_factory=dict)
 
@@ -63,15 +67,17 @@ def _demands(spec: ClusterSpec, options: Options) -> Iterator[Demand]:
     own = f"{spec.site_options('ssh').path}.machines"
     for host in options.own[: own_machines(spec)]:
         yield _demand(options, own, host, spec.controller.shape, is_own=True)
+    pools = {pool.name for pool in spec.pools}
     for found in spec.entries("ssh"):
-        most = found.fleet.most_nodes(found.entry)
-        for host in options.fleets[found.fleet.name][:most]:
-            yield _demand(options, f"{found.path}.options.hosts", host, found.fleet.shape)
+        most, name = found.fleet.most_nodes(found.entry), found.fleet.name
+        for host in options.fleets[name][:most]:
+            demand = _demand(options, f"{found.options_path}.hosts", host, found.fleet.shape)
+            yield replace(demand, is_converged=name in pools)
 
 
 def _demand(options: Options, path: str, host: str, shape: Shape, *, is_own: bool = False) -> Demand:
     connection = connection_of(options.place, options.hosts[host])
-    return Demand(path, host, shape.cpus, shape.memory_mib, is_own, connection)
+    return Demand(path, host, shape.cpus, shape.memory_mib, is_own, connection=connection)
 
 
 #: What packages are made for.
@@ -93,6 +99,14 @@ def lacks(facts: Mapping[str, Any], demand: Demand, demands: Demands) -> Iterato
         yield (
             f"{', '.join(daemons)} runs there, so it is a node of another cluster, which no stack of ours made: take it out "
             "of that cluster and stop what runs, or take another host"
+        )
+    if demand.is_converged and not facts["systemd"]:
+        yield "it was not started by systemd, whose targets the roles of a pool are: take another host, or make it a fleet's"
+    if demand.is_converged and (taken := facts["taken"]):
+        yield (
+            f"it has {', '.join(taken)}, which a machine of a pool gets with a role and loses with it: somebody's containers, munge or "
+            "Kubernetes are there, which would be broken. Take them away there (apt-get purge containerd docker.io munge), or take "
+            "another host; one of a fleet keeps them"
         )
     system = f"{facts['os'].get('ID', '?')} {facts['os'].get('VERSION_ID', '?')}"
     if system not in demands.systems:
@@ -133,6 +147,27 @@ def lacks(facts: Mapping[str, Any], demand: Demand, demands: Demands) -> Iterato
             yield f"its user {taken} has the number {uid}, which {name} is to have: write another one in `users`"
 
 
+#: What a pool's host gets with a role and loses with it, and where else it may be the host's own: `keeper` says which of it is.
+_OF_ROLES: Final[Mapping[str, Sequence[str]]] = {
+    "places": sorted(
+        {
+            *(
+                "/usr/bin/containerd",
+                "/usr/bin/kubelet",
+                "/usr/local/bin/containerd",
+                "/usr/local/bin/kubelet",
+            ),
+            *("/var/lib/containerd", "/etc/kubernetes"),
+            *(
+                path
+                for layout in LAYOUTS.values()
+                for path in (*layout.secrets, *layout.state, *layout.emptied)
+            ),
+        }
+    ),
+    "packages": KUBERNETES_PACKAGES,
+    "links": [name for layout in LAYOUTS.values() for name in layout.links],
+}
 #: So many are asked at a time: over SSH, each takes a second.
 _AT_ONCE: Final = 64
 
@@ -141,9 +176,14 @@ def lacks_of_hosts(demands: Demands, ask: Ask = ask) -> Iterator[tuple[Demand, S
     """All that is wrong with each host, with the remedy; that it cannot be asked."""
 
     def wrong(demand: Demand) -> Sequence[str | Silent]:
-        accounts = {"users": list(demands.users), "numbers": [uid for uid, _ in demands.users.values()]}
+        asked: dict[str, Any] = {
+            "users": list(demands.users),
+            "numbers": [uid for uid, _ in demands.users.values()],
+        }
+        if demand.is_converged:
+            asked["of_roles"] = _OF_ROLES
         try:
-            facts = ask(demand.connection, "facts", accounts, FACTS_S)
+            facts = ask(demand.connection, "facts", asked, FACTS_S)
         except Silent as error:
             return (error,)
         except HostError as error:

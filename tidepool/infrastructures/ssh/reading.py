@@ -40,8 +40,8 @@ def read_options(spec: ClusterSpec, read: Callable[[Path], str] = Path.read_text
     place = read_part(SiteOptions, placed.path, placed.options, mistakes)
     offerings = {
         found.fleet.name: (
-            f"{found.path}.options",
-            read_part(Offering, f"{found.path}.options", found.entry.options, mistakes),
+            found.options_path,
+            read_part(Offering, found.options_path, found.entry.options, mistakes),
         )
         for found in spec.entries(_NAME)
     }
@@ -141,7 +141,15 @@ def _chosen(
 
 
 def _unfit(spec: ClusterSpec) -> Iterator[Mistake]:
-    yield from pool_mistakes(spec, _NAME, "existing hosts")
+    yield from pool_mistakes(spec, _NAME)
+    slot = spec.controller_slot
+    if slot is not None and spec.pool_infrastructure(spec.pool(slot.fleet)) == _NAME:
+        yield Mistake(
+            "controller.runs_on",
+            slot.node_name,
+            "existing hosts have their volumes mounted all the time, and slurmctld's would be there for pods as well: leave it out, "
+            "and `ctl` is in charge",
+        )
     seen: set[str] = set()
     for found in spec.entries(_NAME):
         if found.fleet.name in seen:
@@ -168,15 +176,16 @@ def _host_mistakes(
             f"up to the last that there is), and there are {len(own)} hosts: name more, or lower login_machines",
         )
     for found in spec.entries(_NAME):
-        hosts, where = fleets[found.fleet.name], f"{found.path}.options.hosts"
+        hosts, where = fleets[found.fleet.name], f"{found.options_path}.hosts"
         most = found.fleet.most_nodes(found.entry)
+        lower = "machines" if found.path.startswith("pools") else "max_nodes"
         if most > len(hosts):
             yield Mistake(
                 where,
                 None,
-                f"there can be {most} nodes here, and there are {len(hosts)} hosts: name more, or lower max_nodes",
+                f"there can be {most} nodes here, and there are {len(hosts)} hosts: name more, or lower {lower}",
             )
-        claims.append((where, hosts))
+        claims.append((f"{found.path}.options.hosts", hosts))
     for where, hosts in claims:
         for host in hosts:
             other = taken.setdefault(host, where)

@@ -40,6 +40,8 @@ class SshPlaybookModel(Model):
     secrets: Field[Mapping[str, Any]] = given(default={}, secret=True)
     stack: Field[str] = given(default="")
     boot: Field[str] = given(default="")
+    #: Digest of the golden image that a pool's host gets what Kubernetes needs from; empty where it needs none.
+    image: Field[str] = given(default="")
     claim: Field[Mapping[str, Any]] = given(default={}, replaces=True)
     host: Field[str] = given(default="", replaces=True)
     #: Tells the files of these roles from all others.
@@ -51,5 +53,6 @@ class SshPlaybook(Resource, SshPlaybookModel, token="tidepool:ssh:Playbook"):
 
     ``variables`` are kept in the clear, ``secrets`` (the same) encrypted; neither is in a command's arguments, and what is
     secret is left out of what a failed play says. ``boot`` names a boot of ``stack``, which the role `services` is told.
+    With ``image``, the digest of a golden image, `at_rest`, `kubernetes_node` and `converged_node` install what that image has.
     With ``claim``, a `SshHost`'s, all that it changes is undone when that host is given back; without, it stays.
     """

@@ -108,8 +108,11 @@ def run(*command: str) -> None:
         print(f"tidepool: {command} ended with {ended.returncode}", file=sys.stderr, flush=True)
 
 
-def is_somebody() -> None:
-    """The name and the address that the instance's tags say; and nobody but root asks for its credentials from now on."""
+def is_somebody() -> str:
+    """The name and the address that the instance's tags say, as a line of /etc/hosts.
+
+    Nobody but root asks for its credentials from now on.
+    """
     node = patiently("its tags", lambda: metadata("tags/instance/tidepool:node"))
     address = metadata("tags/instance/tidepool:address")
     socket.sethostname(node)
@@ -133,16 +136,20 @@ def is_somebody() -> None:
         sys.exit(
             f"tidepool: users could ask for this machine's credentials, so it gets nothing: {ended.stderr}"
         )
+    return f"{address} {node}\n"
 
 
 def main(region: str, arn: str) -> None:
-    is_somebody()
+    itself = is_somebody()
     data = patiently("what it is for", lambda: secret(region, arn))
     config = json.loads(data.partition("\n")[2])
     for command in config["bootcmd"]:
         run(*command)
     for file in config["write_files"]:
         write(file)
+    # Which of its addresses is its own, a kubelet asks its name; the others are all that the file has.
+    with open("/etc/hosts", "a") as hosts:
+        hosts.write(itself)
     for command in config["runcmd"]:
         run(*command)
 

@@ -21,10 +21,13 @@ from tidepool.infrastructures.local.kernel.errors import NoSuchNetwork as NoSuch
 from tidepool.infrastructures.local.kernel.errors import TimedOut as TimedOut
 from tidepool.infrastructures.local.kernel.lifeline import started_at as started_at
 from tidepool.infrastructures.local.kernel.machine import Machine as Machine
+from tidepool.infrastructures.local.kernel.machine import bind_to_processors as bind_to_processors
 from tidepool.infrastructures.local.kernel.machine import boot_log as boot_log
+from tidepool.infrastructures.local.kernel.machine import cpu_seconds as cpu_seconds
 from tidepool.infrastructures.local.kernel.machine import create_machine as create_machine
 from tidepool.infrastructures.local.kernel.machine import delete_machine as delete_machine
 from tidepool.infrastructures.local.kernel.machine import list_machines as list_machines
+from tidepool.infrastructures.local.kernel.machine import processes as processes
 from tidepool.infrastructures.local.kernel.machine import read_machine as read_machine
 from tidepool.infrastructures.local.kernel.machine import stop_machine as stop_machine
 from tidepool.infrastructures.local.kernel.machine import wait_ready as wait_ready
@@ -34,6 +37,7 @@ from tidepool.infrastructures.local.kernel.network import delete_network as dele
 from tidepool.infrastructures.local.kernel.network import list_networks as list_networks
 from tidepool.infrastructures.local.kernel.network import read_network as read_network
 from tidepool.infrastructures.local.kernel.preflight import Plans as Plans
+from tidepool.infrastructures.local.kernel.preflight import host_networks as host_networks
 from tidepool.infrastructures.local.kernel.preflight import kubelets_at_most as kubelets_at_most
 from tidepool.infrastructures.local.kernel.preflight import preflight as preflight
 from tidepool.infrastructures.local.kernel.ruleset import Rules as Rules

@@ -73,6 +73,7 @@ def boot(
                 home_group=cgroups.home,
                 containers=str(place.containers) if spec.containers else "",
                 topology=topology(spec.cpus, processors) if processors else "",
+                processors=processors,
             )
             first.boot(encode(machine_steps(spec, surroundings)), deadline)
         except BaseException:

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +105,23 @@ class Cgroups(ABC):
         """
 
     @abstractmethod
+    def bind(self, group: str, processors: Collection[int]) -> None:
+        """Let processes of the group, and of those below it, run on these processors of the host alone.
+
+        Raises:
+            LocalError: the kernel does not bind groups to processors.
+        """
+
+    @abstractmethod
+    def cpu_s(self, group: str) -> float:
+        """Return the processor time that processes of the group, and of those below it, have used, in seconds.
+
+        Raises:
+            FileNotFoundError: the group is gone.
+            LocalError: the kernel does not count it.
+        """
+
+    @abstractmethod
     def remove(self, group: str) -> None:
         """Remove the group, which must be empty, and the groups above it that become empty."""
 
@@ -160,6 +177,20 @@ def read_file(file: Path) -> str:
         if error.errno == errno.ENODEV:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file)) from None
         raise
+
+
+def processor_list(text: str) -> frozenset[int]:
+    """Return the processors of a list as the kernel writes it: ``0-2,5``."""
+    found: set[int] = set()
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
+def processor_text(processors: Iterable[int]) -> str:
+    """Write them for the kernel."""
+    return ",".join(map(str, sorted(processors)))
 
 
 def make_group(folder: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
@@ -20,6 +20,8 @@ from tidepool.infrastructures.local.kernel.cgroup import (
     Limits,
     hierarchies,
     make_group,
+    processor_list,
+    processor_text,
     read_file,
     remove_group,
     write_file,
@@ -94,6 +96,28 @@ class CgroupsV1(Cgroups):
         controls = [folder / "memory.oom_control", *folder.rglob("memory.oom_control")]
         texts = [read_file(control) for control in dict.fromkeys(controls)]
         return sum(int(dict(line.split() for line in text.splitlines())["oom_kill"]) for text in texts)
+
+    def bind(self, group: str, processors: Collection[int]) -> None:
+        if (top := self.folders.get("cpuset")) is None:
+            raise LocalError(
+                "the control group controller cpuset is not mounted, so no machine is bound to processors; "
+                "mount it: mkdir -p /sys/fs/cgroup/cpuset && mount -t cgroup -o cpuset cgroup /sys/fs/cgroup/cpuset"
+            )
+        # A group has no processor that the one above it has not: those below give theirs up first.
+        for inner, _, _ in os.walk(top / group, topdown=False):
+            file = Path(inner) / "cpuset.cpus"
+            try:
+                had = processor_list(read_file(file))
+                write_file(file, processor_text(had & frozenset(processors) or processors))
+            except FileNotFoundError:
+                continue  # a job's, which ended meanwhile
+
+    def cpu_s(self, group: str) -> float:
+        if (top := self.folders.get("cpuacct")) is None:
+            raise LocalError(
+                "the control group controller cpuacct is not mounted; mount it as the others are"
+            )
+        return int(read_file(top / group / "cpuacct.usage")) / 1e9
 
     def remove(self, group: str) -> None:
         for hierarchy in self._hierarchies():
@@ -174,6 +198,19 @@ class CgroupsV2(Cgroups):
     def memory_kills(self, group: str) -> int:
         text = read_file(self.folder / group / "memory.events")
         return int(dict(line.split() for line in text.splitlines())["oom_kill"])
+
+    def bind(self, group: str, processors: Collection[int]) -> None:
+        if "cpuset" not in self.controllers:
+            raise LocalError(
+                "the control group controller cpuset is not delegated, so no machine is bound to processors; "
+                "add Delegate=cpu cpuset memory to the systemd unit around this shell, or run outside of it"
+            )
+        # Groups below have what they had of it.
+        write_file(self.folder / group / "cpuset.cpus", processor_text(processors))
+
+    def cpu_s(self, group: str) -> float:
+        text = read_file(self.folder / group / "cpu.stat")
+        return int(dict(line.split() for line in text.splitlines())["usage_usec"]) / 1e6
 
     def remove(self, group: str) -> None:
         remove_group(self.folder, group)

@@ -215,6 +215,36 @@ def boot_log(data: Path, stack: str, name: str, lines: int | None = None) -> str
     return _log(place, lines)
 
 
+def processes(data: Path, stack: str, name: str) -> frozenset[int]:
+    """The ids of all of its processes, as this host sees them, those of its jobs and containers too; none where it does not run."""
+    return choose().members(machine_paths(data, stack, name).cgroup)
+
+
+def bind_to_processors(data: Path, stack: str, name: str) -> tuple[int, ...]:
+    """Bind all processes of a machine to the processors that its boot chose for its jobs, and return those.
+
+    It holds until it boots again. No two machines have the same ones, as long as there are enough.
+
+    Raises:
+        NoSuchMachine: it is not running.
+        LocalError: the kernel does not do it.
+    """
+    place = machine_paths(data, stack, name)
+    running_machine(data, stack, name)
+    with explained(f"machine {name} of stack {stack} could not be bound to processors"):
+        processors = tuple(map(int, place.processors.read_text("utf-8").split()))
+        choose().bind(place.cgroup, processors)
+    return processors
+
+
+def cpu_seconds(data: Path, stack: str) -> float:
+    """Return the processor time of all machines of a stack since they were first made; of machines that are gone too."""
+    try:
+        return choose().cpu_s(cgroup_of(data, stack, "machines"))
+    except FileNotFoundError:
+        return 0.0
+
+
 def running_machine(data: Path, stack: str, name: str) -> Lifeline:
     """Its PID 1.
 

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
+from tidepool.cluster.addresses import mac
 from tidepool.infrastructures.local.kernel.birth import init_program, newborn
 from tidepool.infrastructures.local.kernel.cgroup import Limits
 from tidepool.infrastructures.local.kernel.cgroup_versions import choose
@@ -43,16 +44,19 @@ _CABLE_S: Final = 30.0
 def make_switch(switch: Lifeline, spec: NetworkSpec) -> None:
     """Make the bridge in the switch's namespace.
 
-    No spanning tree: it would keep each new port waiting for seconds, and there are no loops.
+    No spanning tree: it would keep each new port waiting for seconds, and there are no loops. Its MAC is of its address: by itself a
+    bridge has the lowest of its ports', and once that machine is gone, all others would send to a gateway that is nobody's any more,
+    for half a minute.
 
     Raises:
         NoSuchNetwork: the switch died.
         LocalError: what ``ip`` said.
     """
     address = f"{spec.switch_address}/{spec.prefix_length}"
+    own = mac(ipaddress.IPv4Address(spec.switch_address))
     lines = (
         "link set lo up",
-        f"link add {BRIDGE} type bridge stp_state 0 forward_delay 0",
+        f"link add {BRIDGE} address {own} type bridge stp_state 0 forward_delay 0",
         f"addr add {address} dev {BRIDGE}",
         f"link set {BRIDGE} addrgenmode none up",
     )

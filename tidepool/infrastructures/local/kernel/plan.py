@@ -55,7 +55,7 @@ _ROLES_NEED: Final = frozenset({"sys_admin", "sys_ptrace"})
 #: Where who runs containers keeps them: on a file system that an overlay can stand on.
 CONTAINERS: Final = "/var/lib/containerd"
 #: Settings of the whole host that a kubelet writes where they are otherwise: it finds them as it wants them.
-_KUBELET_WANTS: Final = {
+KUBELET_WANTS: Final = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
     "kernel/panic": "10",
@@ -93,6 +93,8 @@ class Surroundings:
     containers: str = ""
     #: What services that bind to processors find of them; "" where none does.
     topology: str = ""
+    #: The numbers of the processors that its jobs are bound to; empty where none of its services binds.
+    processors: tuple[int, ...] = ()
 
 
 def encode(steps: Iterator[Step]) -> bytes:
@@ -180,15 +182,18 @@ def _namespace_steps(spec: MachineSpec, host: Surroundings, role: str) -> Iterat
         return
     yield "mount", "/proc/sys/net", "/proc/sys/net", "none", _BIND, ""  # of the machine's own network
     yield "mount", "/proc/sys/net", "/proc/sys/net", "none", _BIND | _REMOUNT | closed, ""
-    for name, value in _KUBELET_WANTS.items():
+    for name, value in KUBELET_WANTS.items():
         yield from _covered(f"/proc/sys/{name}", value + "\n")
     # It offers what it finds: the machine's limits, not the host's memory and processors.
     yield from _covered("/proc/meminfo", _meminfo(spec.memory_mib))
     for folder in ("/sys/devices/system/node", "/sys/devices/system/cpu"):
         yield "mount", "tmpfs", folder, "tmpfs", closed, "mode=0755"
-    processors = max(1, int(spec.cpus))
-    yield "file", "/sys/devices/system/cpu/online", "0444", "root", "root", f"0-{processors - 1}\n"
-    for number in range(processors):
+    # As many as it may use, by the host's numbers: the kubelet confines pods to them.
+    count = max(1, int(spec.cpus))
+    numbers = host.processors[:count] if len(host.processors) >= count else tuple(range(count))
+    online = ",".join(map(str, sorted(numbers)))
+    yield "file", "/sys/devices/system/cpu/online", "0444", "root", "root", f"{online}\n"
+    for number in sorted(numbers):
         topology = f"/sys/devices/system/cpu/cpu{number}/topology"
         yield "file", f"{topology}/core_id", "0444", "root", "root", f"{number}\n"
         yield "file", f"{topology}/physical_package_id", "0444", "root", "root", "0\n"

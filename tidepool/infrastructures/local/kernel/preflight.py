@@ -154,6 +154,12 @@ def _ranges(plans: Plans) -> Iterator[Lack]:
                 )
 
 
+def host_networks() -> frozenset[ipaddress.IPv4Network]:
+    """Return the networks that this machine reaches by routes of its own; the default is none of them."""
+    found = _host_routes(Path("/proc/net/route").read_text())
+    return frozenset(network for _, network in found if network.prefixlen)
+
+
 def _host_routes(table: str) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
     for line in table.splitlines()[1:]:
         interface, destination, _, _, _, _, _, mask, *_ = line.split()

@@ -17,7 +17,7 @@ from importlib.resources import files
 from typing import Final
 
 #: In this order: each imports those before it alone.
-_PARTS: Final = ("listing", "store", "undoing", "main")
+_PARTS: Final = ("listing", "store", "undoing", "roles", "main")
 #: On a host there is no such package: each part is put where the others look for it.
 _LOADER: Final = """
 import sys, types

@@ -28,6 +28,16 @@ LEAVE_OUT = {
 ALSO = ("/usr/local",)
 #: Links of the role mpi among files of packages: for them dpkg leaves the folders.
 LINKS = ["/usr/lib/x86_64-linux-gnu/%s/lib/libpmix.so" % name for name in ("pmix", "pmix2")]
+#: Of a pool's hosts among files of packages, and of what its programs make when they run: those that are new are ours, with all that
+#: is in them.
+WHOLE = [
+    "/usr/bin/kubelet", "/usr/share/tidepool", "/usr/libexec/kubernetes", "/var/lib/containerd", "/opt/containerd",
+]  # fmt: skip
+#: Settings of the kernel that a kubelet and its network make, by their files.
+SETTINGS = ["/proc/sys/" + name for name in (
+    "net/ipv4/ip_forward", "vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
+)]  # fmt: skip
 #: Of what people write themselves, only who has a folder.
 SHALLOW = {"/home", "/srv", "/mnt", "/media", "/data", "/scratch", "/run", "/root", "/opt"}
 #: Whose bytes are kept.
@@ -44,7 +54,14 @@ OWN_DISKS = {"btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "tmpfs",
 
 
 def observe() -> dict[str, Any]:
-    return {"files": dict(walk()), "links": LINKS, "packages": installed(), "mounts": mounts()}
+    return {
+        "files": dict(walk()),
+        "links": LINKS + WHOLE,
+        "packages": installed(),
+        "mounts": mounts(),
+        "settings": settings(),
+        "devices": devices(),
+    }
 
 
 def walk() -> Iterator[tuple[str, Entry]]:
@@ -52,6 +69,10 @@ def walk() -> Iterator[tuple[str, Entry]]:
     for link in LINKS:
         if os.path.islink(ROOT + link):
             yield link, describe(ROOT + link, os.lstat(ROOT + link))
+    for path in WHOLE:
+        for each in [path] + [path + "/" + name for name in names_in(path)]:
+            if os.path.lexists(ROOT + each):
+                yield each, describe(ROOT + each, os.lstat(ROOT + each))
     for top in ("/",) + ALSO:
         for path, entry in below(top, others):
             yield path, entry
@@ -104,6 +125,28 @@ def installed() -> list[str]:
     return [each[1].replace(":all", "") for each in lines if len(each) == 2 and each[0].startswith("i")]
 
 
+def settings() -> dict[str, str]:
+    found = {}
+    for path in SETTINGS:
+        try:
+            with open(ROOT + path) as file:
+                found[path] = file.read().strip()
+        except OSError:
+            continue  # a kernel without it
+    return found
+
+
+def devices() -> list[str]:
+    return names_in("/sys/class/net")
+
+
+def names_in(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(ROOT + folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def mounts() -> list[str]:
     return [target for target, _ in mounted()]
 
@@ -120,9 +163,14 @@ def mounted() -> list[tuple[str, str]]:
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    old, new = before["files"], after["files"]
-    # Earlier releases did not look at them: what is there may have been there.
-    unseen = set(LINKS) - set(before.get("links", ()))
+    inside = tuple(path + "/" for path in WHOLE)
+    old, new = (
+        {path: entry for path, entry in each["files"].items() if not path.startswith(inside)}
+        for each in (before, after)
+    )
+    # Earlier releases did not look at them: what is there may have been there. Of hosts that are no pool's, `WHOLE` is theirs; of others
+    # all that came of it goes, noted or not.
+    unseen = set(LINKS) - set(before.get("links", ())) | set(WHOLE)
     return {
         "new": sorted(set(new) - set(old) - unseen),
         "changed": {

@@ -20,10 +20,14 @@ from tidepool.infrastructures.ssh.keeper.listing import (
     ROOT,
     SAVED,
     changes,
+    devices,
+    installed,
+    names_in,
     observe,
 )
+from tidepool.infrastructures.ssh.keeper.roles import end_roles
 from tidepool.infrastructures.ssh.keeper.store import Locked, preserve, read, write
-from tidepool.infrastructures.ssh.keeper.undoing import purge, restore, stop_services, unmount
+from tidepool.infrastructures.ssh.keeper.undoing import purge, reset, restore, stop_services, unmount
 
 if TYPE_CHECKING:
     from typing import Any
@@ -63,7 +67,30 @@ def facts(told: dict[str, Any]) -> dict[str, Any]:
         },
         "addresses": addresses(),
         "controllers": controllers(),
+        "systemd": os.path.isdir("/run/systemd/system"),
+        "taken": taken(told["of_roles"]) if "of_roles" in told else [],
     }
+
+
+def taken(told: dict[str, Any]) -> list[str]:
+    """Return what is the host's own of what a pool's host gets with a role and loses with it; of a claimed host, what was there before."""
+    before = read("before.json") if read("claim.json") else None
+    if before is None:
+        there = [path for path in told["places"] if os.path.isfile(ROOT + path) or names_in(ROOT + path)]
+        before = {"packages": installed(), "devices": devices()}
+    else:
+        files = before["files"]
+        filled = {os.path.dirname(path) for path in files}
+        there = [
+            path for path in told["places"] if path in files and (files[path][0] != "d" or path in filled)
+        ]
+    packages = {name.partition(":")[0] for name in before["packages"]} & set(told["packages"])
+    links = [name for name in before.get("devices", ()) if name.startswith(tuple(told["links"]))]
+    return (
+        there
+        + ["the package " + name for name in sorted(packages)]
+        + ["the network device " + name for name in links]
+    )
 
 
 def os_release() -> dict[str, str]:
@@ -172,9 +199,11 @@ def release(told: dict[str, Any]) -> dict[str, Any]:
         done = read("note.json") or write_note(changes(before, observe()))
         write("claim.json", dict(there, state="releasing"))
         stop_services()
+        came = end_roles(told.get("layouts", {}), before)
         kept += unmount(done["mounts"])
         kept += purge(done["packages"])
-        kept += restore(before, done)
+        kept += restore(before, dict(done, new=sorted({*done["new"], *came})))
+        reset(before.get("settings", {}))
         if os.path.isdir("/run/systemd/system"):
             subprocess.run(["systemctl", "daemon-reload"])
     # By another name first: a half of a claim is none.

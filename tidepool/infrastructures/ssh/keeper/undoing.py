@@ -15,6 +15,7 @@ from tidepool.infrastructures.ssh.keeper.listing import (
     REMADE,
     ROOT,
     SHALLOW,
+    WHOLE,
     describe,
     differ,
     in_order,
@@ -23,6 +24,7 @@ from tidepool.infrastructures.ssh.keeper.listing import (
     merged,
     mounts,
     others_purged,
+    settings,
 )
 from tidepool.infrastructures.ssh.keeper.store import saved_at
 
@@ -43,6 +45,8 @@ def stop_services() -> None:
     for name in in_order(names):
         if name.endswith(".service"):
             subprocess.run(["systemctl", "disable", "--now", name], stderr=subprocess.DEVNULL)
+        elif name.endswith(".target"):
+            subprocess.run(["systemctl", "stop", name], stderr=subprocess.DEVNULL)
         elif folder.endswith("init.d"):
             subprocess.run([os.path.join(folder, name), "stop"], stdout=subprocess.DEVNULL)
             subprocess.run(["update-rc.d", "-f", name, "remove"], stdout=subprocess.DEVNULL)
@@ -113,6 +117,14 @@ def restore(before: dict[str, Any], done: dict[str, Any]) -> list[str]:
     return kept
 
 
+def reset(before: dict[str, str]) -> None:
+    """Settings of the kernel, as they were: of hosts that were never a pool's, they are."""
+    for path, value in settings().items():
+        if path in before and before[path] != value:
+            with open(ROOT + path, "w") as file:
+                file.write(before[path])
+
+
 def take_away(path: str, mounted: list[str]) -> list[str]:
     place = ROOT + path
     if not os.path.lexists(place):
@@ -120,7 +132,7 @@ def take_away(path: str, mounted: list[str]) -> list[str]:
     if any(is_below(each, [path]) for each in mounted):
         return ["%s: something is mounted below it" % path]
     if os.path.isdir(place) and not os.path.islink(place):
-        if os.path.dirname(path) in SHALLOW - {"/run"} and somebodys(place):
+        if os.path.dirname(path) in SHALLOW - {"/run"} and path not in WHOLE and somebodys(place):
             return ["%s: somebody's files are in it" % path]
         shutil.rmtree(place, ignore_errors=True)
     else:

@@ -1,0 +1,1 @@
+"""Programs that hosts run, with nothing but Python: their seeds bring them."""
