@@ -1,0 +1,253 @@
+"""Runs on this machine: from nothing to results and nothing again, killed, late, two at one time; with results in a folder and in S3."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faulty_line import Fault, faulty_line
+from tests.objectstore import ObjectStore, objectstore
+from tests.toolchain import needs_objectstore
+from tests.whole.runs import FLEET, Runs, digest, ended, events, phases
+from tidepool.runs.results import open_store
+
+__all__ = ["objectstore"]
+pytestmark = pytest.mark.slow
+
+WHOLE = ["checked", "up", "staging", "submitting", "running", "collecting", "verifying", "down", "done"]
+TRIAL = {
+    "name": "trial",
+    "first_boot": "#!/bin/sh\necho $(id -un) at $(hostname) >>/var/tmp/booted\n",
+    "jobs": [
+        {
+            "name": "make",
+            "script": "#!/bin/sh\nmkdir -p out && head -c 20000000 /dev/urandom >out/data\ncp /var/tmp/booted out\n",
+            "memory": 100,
+        },
+        {
+            "name": "sum",
+            "after": ["make"],
+            "script": "#!/bin/sh\nsha256sum out/data >out/sum\n",
+            "memory": 100,
+        },
+    ],
+    "outputs": ["out/*", "*.out"],
+    "deadline": "20",
+}
+#: Says when it was asked to end, and ends.
+PATIENT = """\
+#!/bin/bash
+mkdir -p out
+trap 'echo asked >out/end; exit 0' TERM
+echo began >out/begin
+sleep 600 &
+wait
+"""
+
+
+@pytest.fixture
+def project(images: Path, tmp_path: Path) -> Iterator[Callable[..., Runs]]:
+    """Projects whose runs are ended in any case."""
+    with ExitStack() as stack:
+        yield lambda name="project", **spec: stack.enter_context(
+            ended(Runs.make(tmp_path / name, images, **spec))
+        )
+
+
+def test_a_run_goes_from_nothing_to_results_and_nothing(project: Callable[..., Runs]) -> None:
+    own = {"name": "local", "price_usd_per_hour": 10}
+    runs = project(controller={"shape": {"cpus": 1, "memory": "512MiB"}, "infrastructure": own})
+    done = runs.run(*runs.words(TRIAL))
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert phases(events(done.stdout)) == WHOLE
+    (run,) = runs.ids()
+    record = runs.check_ended(run)
+    runs.check_nothing_left()
+    assert record.outcome == "succeeded", record.because
+    assert runs.read(run, "out/sum").decode().split()[0] == digest(runs.read(run, "out/data"))
+    # The hook was root's, on the node, once.
+    assert runs.read(run, "out/booted").decode() == "root at cpu-1\n"
+    assert [len(each) for each in record.images.values()] == [64]
+    assert record.nodes == ("cpu-1",)
+    assert record.cost.node_hours.keys() == {"", "cpu"}
+    assert record.cost.usd > 10 * record.cost.node_hours["cpu"]
+    assert {job.accounting["NodeList"] for job in record.jobs} == {"cpu-1"}
+
+
+def test_a_run_that_was_killed_while_jobs_run_is_gone_on_with(project: Callable[..., Runs]) -> None:
+    runs = project()
+    with runs.begin(*runs.words(TRIAL)) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            event = json.loads(line)
+            if event["event"] == "phase" and event["phase"] == "running":
+                os.kill(child.pid, signal.SIGKILL)
+                break
+    run = event["run"]
+    done = runs.run("run", "--resume", run)
+    assert done.returncode == 0, done.stderr + done.stdout
+    record = runs.check_ended(run)
+    runs.check_nothing_left()
+    assert record.outcome == "succeeded", record.because
+
+
+def test_a_deadline_in_the_middle_ends_jobs_keeps_outputs_and_takes_the_cluster_down(
+    project: Callable[..., Runs],
+) -> None:
+    runs = project()
+    workload: dict[str, Any] = {
+        "name": "late",
+        "jobs": [
+            {"name": "patient", "script": PATIENT, "memory": 100},
+            {"name": "never", "after": ["patient"], "command": ["true"], "memory": 100},
+        ],
+        "outputs": ["out/*"],
+        "deadline": "0:25",
+        "grace_s": 5,
+    }
+    done = runs.run(*runs.words(workload))
+    assert done.returncode == 20, done.stderr + done.stdout
+    (run,) = runs.ids()
+    record = runs.check_ended(run)
+    runs.check_nothing_left()
+    assert (record.outcome, record.turned_in) == ("deadline", "running")
+    assert phases(events(done.stdout))[4:7] == ["running", "stopping", "collecting"]
+    assert runs.read(run, "out/begin") == b"began\n"
+    assert runs.read(run, "out/end") == b"asked\n"
+
+
+@needs_objectstore
+def test_two_people_run_at_one_time(project: Callable[..., Runs], objectstore: ObjectStore) -> None:
+    here = project()
+    runs = Runs(here.project, objectstore.url("two people"), objectstore.environment)
+    both = [runs.begin(*runs.words({**TRIAL, "name": name}), USER=name) for name in ("ada", "grace")]
+    said = [child.communicate(timeout=300)[0] for child in both]
+    assert [child.returncode for child in both] == [0, 0], said
+    records = [runs.check_ended(run) for run in runs.ids()]
+    runs.check_nothing_left()
+    assert [record.outcome for record in records] == ["succeeded"] * 2
+    assert len({record.order.spec["network"] for record in records}) == 2
+    first, second = records
+    # They were there together.
+    assert first.began["up"] < second.began["down"]
+    assert second.began["up"] < first.began["down"]
+
+
+#: Of requests to the server, in turns: what befalls lines and busy servers.
+FAULTS: list[Fault | None] = [
+    None,
+    "busy",
+    None,
+    None,
+    "cut",
+    None,
+    None,
+    None,
+    "lost",
+    None,
+    "slow",
+    None,
+    None,
+    "half",
+]
+
+
+@needs_objectstore
+def test_a_server_that_is_busy_cut_off_and_full_delays_a_run_and_loses_nothing(
+    project: Callable[..., Runs],
+) -> None:
+    server = ObjectStore(most_mib=12)
+    begins = (b"GET", b"PUT", b"POST", b"HEAD")
+    try:
+        with faulty_line(("127.0.0.1", server.port), socket.AF_INET, begins) as line:
+            runs = Runs(project().project, server.url("faults", line.port), server.environment)
+            words = runs.words(TRIAL)
+            line.faults.extend(FAULTS * 20)
+            told = ""
+            with runs.begin(*words) as child:
+                assert child.stdout is not None
+                for text in child.stdout:
+                    event = json.loads(text)
+                    if event["event"] == "text" and "InsufficientStorage" in event["text"]:
+                        told = event["text"]
+                        server.resize(200)
+            line.faults.clear()
+            assert child.returncode == 0
+            assert "make room there" in told
+            (run,) = runs.recorded()
+            record = runs.check_ended(run)
+            runs.check_nothing_left()
+            assert record.outcome == "succeeded", record.because
+            assert runs.sha256(run, "out/data") == runs.read(run, "out/sum").decode().split()[0]
+    finally:
+        server.close()
+
+
+#: Twenty jobs, ten of which write 20 MB each: what is cheap to make, and of each another.
+DAG: dict[str, Any] = {
+    "name": "dag",
+    "jobs": [
+        {"name": "begin", "script": "#!/bin/sh\nmkdir -p out\n", "memory": 50},
+        *(
+            {
+                "name": f"make-{i}",
+                "after": ["begin"],
+                "script": f"#!/bin/sh\nyes 'part {i} of ten' | head -c 20000000 >out/part-{i}\n",
+                "memory": 50,
+            }
+            for i in range(10)
+        ),
+        *(
+            {
+                "name": f"sum-{i}",
+                "after": [f"make-{i}", f"make-{i + 1}"],
+                "script": f"#!/bin/sh\nsha256sum out/part-{i} out/part-{i + 1} >sums-{i}\n",
+                "memory": 50,
+            }
+            for i in range(8)
+        ),
+        {
+            "name": "end",
+            "after": [f"sum-{i}" for i in range(8)],
+            "script": "#!/bin/sh\ncat sums-* | sort -u -k 2 >out/sums\nsha256sum out/part-9 >>out/sums\n",
+            "memory": 50,
+        },
+    ],
+    "outputs": ["out/*"],
+    "deadline": "20",
+}
+
+
+@needs_objectstore
+def test_twenty_jobs_that_depend_on_each_other_and_200_megabytes_into_s3(
+    project: Callable[..., Runs], objectstore: ObjectStore
+) -> None:
+    here = project(fleets=[{**FLEET, "min_nodes": 2}])
+    runs = Runs(here.project, objectstore.url("dag"), objectstore.environment)
+    assert len(DAG["jobs"]) == 20
+    done = runs.run(*runs.words(DAG))
+    assert done.returncode == 0, done.stderr + done.stdout
+    (run,) = runs.ids()
+    record = runs.check_ended(run)
+    runs.check_nothing_left()
+    assert [job.standing for job in record.jobs] == ["succeeded"] * 20
+    assert sum(output.size for output in record.outputs) >= 200_000_000
+    # What a job saw is what is there now; `check_ended` has asked whether it is what was recorded.
+    sums = dict(line.split()[::-1] for line in runs.read(run, "out/sums").decode().splitlines())
+    known = {output.path: output.sha256 for output in record.outputs}
+    assert sums == {path: sha256 for path, sha256 in known.items() if path != "out/sums"}
+    with closing(open_store(runs.url, runs.settings)) as store:
+        assert store.unfinished("") == []
+    ended_at = {job.name: job.accounting["End"] for job in record.jobs}
+    began_at = {job.name: job.accounting["Start"] for job in record.jobs}
+    for job in DAG["jobs"]:
+        for before in job.get("after", ()):
+            assert ended_at[before] <= began_at[job["name"]]

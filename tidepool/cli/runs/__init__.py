@@ -1,0 +1,1 @@
+"""`run` and `reap`: clusters that are made for a workload, and end."""
