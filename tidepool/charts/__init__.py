@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 _FORMATS: Final = (".svg", ".png")
 INK: Final = "#2b2b2b"
 FAINT: Final = "#d9d9d9"
-_SETTINGS: Final[Any] = {
+#: Okabe's and Ito's, which people with any kind of colour vision tell apart; neighbours differ in lightness as well.
+PALETTE: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
+#: In inches: between panels that are stacked, where titles are; below them, where the scale is; to the right.
+_PANEL_GAP: Final = 0.32
+_BELOW: Final = 0.5
+_RIGHT: Final = 0.15
+SETTINGS: Final[Any] = {
     "svg.hashsalt": "tidepool",
     "svg.fonttype": "path",
     "font.family": ["DejaVu Sans"],
@@ -30,14 +36,39 @@ class DrawingError(Exception):
     """A drawing cannot be made or written. The text is for a person."""
 
 
-def figure(size: tuple[float, float], title: str) -> Figure:
-    """Return an empty drawing of that size in inches."""
+def figure(size: tuple[float, float], title: str, *, is_placed: bool = False) -> Figure:
+    """Return an empty drawing of that size in inches. Its panels have the place that they need, or ``is_placed``: the caller places them.
+
+    To find out what they need, all texts are measured three times: most of the time that a drawing of many panels takes.
+    """
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=size, layout="constrained", facecolor="white")
+    made = Figure(figsize=size, layout=None if is_placed else "constrained", facecolor="white")
     if title:
         made.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
     return made
+
+
+def stacked(
+    size: tuple[float, float], heights: Sequence[float], title: str, left: float
+) -> tuple[Figure, Sequence[Axes]]:
+    """Return a drawing with panels below each other on one scale across, of these ``heights`` in inches, and room for their titles.
+
+    ``size`` is its width, and what is above the first panel; ``left`` the room for labels. All in inches.
+    """
+    width, top = size
+    whole = top + sum(heights) + _PANEL_GAP * (len(heights) - 1) + _BELOW
+    made = figure((width, whole), title, is_placed=True)
+    axes: list[Axes] = []
+    bottom = whole - top
+    for height in heights:
+        bottom -= height
+        place = (left / width, bottom / whole, (width - left - _RIGHT) / width, height / whole)
+        axes.append(made.add_axes(place, sharex=axes[0] if axes else None))
+        bottom -= _PANEL_GAP
+    for each in axes[:-1]:
+        each.tick_params(labelbottom=False)
+    return made, axes
 
 
 def plain(axes: Axes) -> None:
@@ -60,7 +91,7 @@ def write_drawing(draw: Callable[[], Figure], paths: Sequence[Path]) -> None:
         )
     import matplotlib
 
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context(SETTINGS):
         figure = draw()
         for path in paths:
             kind = path.suffix.lower()[1:]

@@ -13,6 +13,10 @@ IMAGES: Final = (Path(__file__).parent / "images").resolve()
 PLAYBOOKS: Final = (Path(__file__).parent / "playbooks").resolve()
 #: The Go module that etcd, the kubelet and the others are built from.
 KUBERNETES: Final = (Path(__file__).parent / "kubernetes").resolve()
+#: Those of the schedulers that a laboratory adds to it, and of what plays nodes for them.
+VOLCANO: Final = (Path(__file__).parent / "volcano").resolve()
+KUEUE: Final = (Path(__file__).parent / "kueue").resolve()
+KWOK: Final = (Path(__file__).parent / "kwok").resolve()
 #: Those that Nomad, the S3 server of tests and the Pulumi CLI are built from.
 NOMAD: Final = (Path(__file__).parent / "nomad").resolve()
 OBJECTSTORE: Final = (Path(__file__).parent / "objectstore").resolve()

@@ -1,0 +1,141 @@
+"""The needs of trials on this machine: programs, records, the host's samples, and machines that move."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from tidepool.cli.lab.machines import LabMachines
+from tidepool.cli.stack import Stack
+from tidepool.images import ImageStore
+from tidepool.infrastructures.local import kernel
+from tidepool.lab.campaign import Campaign, Trial
+from tidepool.lab.drive import Bench, Tried
+from tidepool.lab.errors import LabError
+from tidepool.lab.host import Host, disturbance, own_cpu_s, unwrapped
+from tidepool.lab.laboratory import Laboratory
+from tidepool.lab.outcome import HostSample
+from tidepool.lab.programs.build import MPI_IMAGE, build
+from tidepool.lab.programs.command import MPI_PROGRAMS, program_of
+from tidepool.lab.programs.records import read_records
+from tidepool.lab.schedulers.contract import Scheduler
+from tidepool.lab.schedulers.registry import scheduler_kind
+from tidepool.lab.testbed import Testbed
+from tidepool.lab.trial import Surroundings
+
+#: How long the host is looked at before anything is made.
+_LOOK_S: Final = 2.0
+
+
+def refuse_disturbed(laboratory: Laboratory, data: Path, stack: str) -> None:
+    """Look at the host for a moment.
+
+    Raises:
+        LabError: it throttles, its hypervisor steals time, or other programs use it, more than the laboratory bears.
+    """
+    host = Host()
+    before = host.sample(time.monotonic(), _own_cpu_s(data, stack))
+    time.sleep(_LOOK_S)
+    after = host.sample(time.monotonic(), _own_cpu_s(data, stack))
+    if amiss := disturbance((before, after), os.cpu_count() or 1, laboratory.disturbance):
+        raise LabError(
+            f"this machine is disturbed now, and each trial would be: {amiss}. Nothing was made; wait until it is quiet, or write what "
+            "the laboratory bears under `disturbance` in its file"
+        )
+
+
+def build_programs(laboratory: Laboratory, campaign: Campaign, testbed: Testbed, stack: Stack) -> None:
+    """Compile the programs that the workloads run, into the volume that all machines see.
+
+    Raises:
+        LabError: a compiler, or the image with MPI's headers, is missing.
+    """
+    needed = {
+        program_of(job)
+        for name in campaign.workloads
+        for repeat in range(campaign.repeats + 1)
+        for job in laboratory.workload(name, campaign.seed_of(name, repeat)).jobs
+    }
+    root = None
+    if needed & MPI_PROGRAMS:
+        named = stack.context.env.get("TIDEPOOL_IMAGES")
+        store = ImageStore(Path(named).absolute() if named else stack.data / "images")
+        roots = [image.root for image in store.images() if image.name == MPI_IMAGE]
+        if not roots:
+            raise LabError(
+                f"a workload runs {', '.join(sorted(needed & MPI_PROGRAMS))}, which is compiled with the image {MPI_IMAGE}, and that is "
+                f"not built: tidepool image build {MPI_IMAGE}"
+            )
+        root = roots[-1]
+    build(testbed.here(testbed.programs), sorted(needed), mpi_root=root)
+
+
+def make_bench(
+    laboratory: Laboratory,
+    testbed: Testbed,
+    machines: LabMachines,
+    told: Callable[[Tried], None],
+    begun: Callable[[Trial, int, int, int], None],
+) -> Bench:
+    """Return what trials of a laboratory need, on machines that are up."""
+    host = Host()
+    range_j, count = host.energy_range_j(), os.cpu_count() or 1
+
+    def open_scheduler(name: str) -> Scheduler:
+        entry = laboratory.scheduler(name)
+        return scheduler_kind(entry.kind_name).open(testbed, entry.options)
+
+    def here(trial: Trial) -> Path:
+        return testbed.here(testbed.records) / trial.id
+
+    def clear_records(trial: Trial) -> None:
+        """Empty the folder, into which whoever runs a job writes: root in Slurm, root in pods."""
+        if here(trial).exists():
+            shutil.rmtree(here(trial))
+        here(trial).mkdir(parents=True)
+        here(trial).chmod(0o1777)
+
+    def own_host(at_s: float) -> HostSample:
+        return host.sample(at_s, _own_cpu_s(testbed.data, testbed.stack))
+
+    bound = {
+        f"processors of {name}": ", ".join(map(str, processors))
+        for name, processors in machines.processors.items()
+    }
+    around = Surroundings(
+        machines=machines,
+        records=lambda trial: Path(testbed.records / trial.id),
+        clear_records=clear_records,
+        read_records=lambda trial, began: read_records(here(trial), began),
+        host=own_host,
+        environment={**host.environment(), **_images(testbed), **bound},
+        disturbed=lambda samples: disturbance(samples, count, laboratory.disturbance),
+        unwrap=lambda samples: unwrapped(samples, range_j),
+        limit_s=laboratory.limit_s,
+        sample_s=laboratory.sample_s,
+    )
+    return Bench(
+        move=machines.move,
+        open=open_scheduler,
+        side=lambda name: scheduler_kind(laboratory.scheduler(name).kind_name).side,
+        around=around,
+        told=told,
+        begun=begun,
+    )
+
+
+def _own_cpu_s(data: Path, stack: str) -> float:
+    return own_cpu_s(lambda: kernel.cpu_seconds(data, stack))
+
+
+def _images(testbed: Testbed) -> dict[str, str]:
+    """Return by machine the digest of its image, which is the name of the folder that has its root."""
+    found = {}
+    for machine in kernel.list_machines(testbed.data, testbed.stack):
+        root = Path(machine.image)
+        found[f"image of {machine.name}"] = root.parent.name if root.name == "root" else root.name
+    return found

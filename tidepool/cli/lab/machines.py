@@ -1,0 +1,114 @@
+"""The machines of a laboratory: brought up, moved between Slurm and Kubernetes, killed and brought back, by Tidepool's own verbs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidepool.cli.operation import turn
+from tidepool.cli.stack import Stack
+from tidepool.cluster.roles import Role
+from tidepool.infrastructures.local import kernel
+from tidepool.lab.errors import LabError, SchedulerFailed
+from tidepool.lab.laboratory import Laboratory
+from tidepool.lab.testbed import Testbed
+
+_LAST_LINES = 15
+
+
+@dataclass
+class LabMachines:
+    """Machines of a stack's pool. What verbs say is kept in ``log``.
+
+    Each verb is a process of its own: it forks, and this one has threads. It works on where this one is killed, so a campaign
+    that goes on waits for it.
+    """
+
+    stack: Stack
+    testbed: Testbed
+    laboratory: Laboratory
+    log: Path
+    #: The processors that machines are bound to.
+    processors: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    #: The role that all of them have, as far as this process knows.
+    _role: Role | None = None
+
+    def up(self) -> None:
+        """Bring the stack up, or back to what it is, and bind its machines.
+
+        Raises:
+            LabError: it does not come up; says why.
+        """
+        self._tidepool("up", "--yes")
+        self._bind()
+
+    def move(self, role: Role) -> None:
+        """Have all machines serve a role.
+
+        Raises:
+            SchedulerFailed: one of them does not.
+        """
+        if role == self._role:
+            return
+        self._role = None
+        try:
+            self._tidepool(
+                "convert", *self.testbed.machines, "--to", role, "--force", "--reason", "for the laboratory"
+            )
+        except LabError as error:
+            raise SchedulerFailed(str(error)) from error
+        self._bind()
+        self._role = role
+
+    def kill(self, machine: int) -> None:
+        """Kill its first process, and so all of them."""
+        name = self.testbed.machines[machine]
+        found = kernel.read_machine(self.testbed.data, self.testbed.stack, name)
+        if found is None or found.pid is None:
+            raise SchedulerFailed(f"machine {name} was to die, and does not run")
+        os.kill(found.pid, signal.SIGKILL)
+
+    def revive(self, machine: int) -> None:
+        """Boot it again, with the role that it had."""
+        try:
+            self.up()
+        except LabError as error:
+            raise SchedulerFailed(
+                f"machine {self.testbed.machines[machine]} did not come back: {error}"
+            ) from error
+
+    def _bind(self) -> None:
+        if self.laboratory.pinning == "none":
+            return
+        self.processors = {
+            name: kernel.bind_to_processors(self.testbed.data, self.testbed.stack, name)
+            for name in self.testbed.machines
+        }
+
+    def _tidepool(self, *words: str) -> None:
+        command: Sequence[str] = [sys.executable, "-m", "tidepool.cli", "--stack", self.stack.name, *words]
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with turn(self.stack, after_persons=True):
+            pass  # the verb takes its own; until here, one of a campaign that was killed may have it
+        with self.log.open("a") as log:
+            log.write(f"$ tidepool {' '.join(words)}\n")
+            log.flush()
+            done = subprocess.run(
+                command,
+                cwd=self.stack.project.root,
+                env=dict(self.stack.context.env),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        if done.returncode:
+            said = self.log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+            raise LabError(
+                "\n  ".join([f"`tidepool {words[0]}` failed, and said ({self.log} has all of it):", *said])
+            )

@@ -1,0 +1,166 @@
+"""From a stack's file to a laboratory that can be measured: all that speaks against it is told before anything is made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidepool.cli.errors import LACKS, USAGE, Failure
+from tidepool.cli.stack import Stack
+from tidepool.cli.stack_spec import described_spec
+from tidepool.engine.config import full_key, to_document
+from tidepool.engine.config_file import read
+from tidepool.lab.campaign import Campaign, Trial
+from tidepool.lab.capacity import misfits
+from tidepool.lab.laboratory import LAB_KEY, Laboratory, read_laboratory
+from tidepool.lab.results.store import Results
+from tidepool.lab.schedulers.registry import scheduler_kind
+from tidepool.lab.testbed import Testbed, plan_testbed
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A laboratory that nothing speaks against.
+
+    Attributes:
+        laboratory: as the stack's file has it.
+        campaign: what is measured.
+        testbed: its machines, as they are when the stack is up.
+        processors: those of this host that are measured on.
+    """
+
+    laboratory: Laboratory
+    campaign: Campaign
+    testbed: Testbed
+    processors: tuple[int, ...]
+
+
+def described_laboratory(stack: Stack) -> Laboratory:
+    """Return the laboratory in the stack's file.
+
+    Raises:
+        Failure: there is none.
+        LabError: it has mistakes: all of them.
+    """
+    where = f"{stack.file}, {LAB_KEY}"
+    key = full_key(LAB_KEY)
+    values = read(stack.file, stack.project.name).values if stack.file.exists() else {}
+    if key not in values:
+        raise Failure(
+            f"stack {stack.name} is no laboratory: {stack.file} has no {LAB_KEY} under config",
+            remedy="write it as docs/laboratory.md says",
+            code=USAGE,
+        )
+    mapping = to_document(values[key])
+    if not isinstance(mapping, dict):
+        raise Failure(f"{where} should be keys and values, and is {mapping!r}", code=USAGE)
+    return read_laboratory(mapping, where)
+
+
+def open_laboratory(stack: Stack, campaign: str) -> Opened:
+    """Return the laboratory of a stack, where all that it measures can run.
+
+    Raises:
+        Failure: something speaks against it, all of which is told; nothing was made.
+        LabError: the laboratory's file has mistakes.
+    """
+    laboratory = described_laboratory(stack)
+    testbed = plan_testbed(stack.data, stack.name, described_spec(stack), laboratory.pool)
+    measured = laboratory.campaign(campaign)
+    here = os.sched_getaffinity(0)
+    if wrong := [*_absent(laboratory.processors, here), *_larger(laboratory, measured, testbed)]:
+        raise Failure(
+            "\n  ".join([f"{stack.file}, {LAB_KEY}: this cannot be measured:", *wrong]),
+            remedy="nothing was made; change the laboratory's file",
+            code=USAGE,
+        )
+    if lacks := list(_lacks(laboratory, testbed)):
+        raise Failure(
+            "\n  ".join(["this machine lacks what the laboratory needs:", *lacks]),
+            remedy="nothing was made",
+            code=LACKS,
+        )
+    return Opened(laboratory, measured, testbed, laboratory.processors or tuple(sorted(here)))
+
+
+def _absent(processors: Sequence[int], here: set[int]) -> Iterator[str]:
+    for processor in sorted({*processors} - here):
+        known = ", ".join(map(str, sorted(here)))
+        yield f"processors: this machine has no processor {processor} for this process; it has {known}"
+
+
+def _larger(laboratory: Laboratory, campaign: Campaign, testbed: Testbed) -> Iterator[str]:
+    """Yield what is larger than the machines, in any repeat; the same of several repeats once."""
+    told: dict[str, None] = {}
+    for entry in laboratory.workloads:
+        for repeat in range(campaign.repeats + 1):
+            workload = laboratory.workload(entry.name, campaign.seed_of(entry.name, repeat))
+            shape = len(testbed.machines), testbed.cpus_per_machine, testbed.memory_mib
+            told |= dict.fromkeys(misfits(workload, *shape))
+    yield from told
+
+
+def _lacks(laboratory: Laboratory, testbed: Testbed) -> Iterator[str]:
+    told: dict[str, None] = {}
+    for entry in laboratory.schedulers:
+        told |= dict.fromkeys(
+            f"{entry.name}: {lack}" for lack in scheduler_kind(entry.kind_name).missing(testbed)
+        )
+    yield from told
+
+
+def begun_results(opened: Opened, folder: Path) -> Results | None:
+    """Return the results of a campaign that was begun; None where it was not.
+
+    Raises:
+        Failure: another laboratory's are in that folder.
+        LabError: they cannot be read.
+    """
+    if not (folder / "campaign.json").exists():
+        return None
+    there, plain = Results.open(folder), opened.laboratory.to_plain()
+    if (there.campaign, dict(there.laboratory)) != (opened.campaign, plain):
+        changed = sorted(key for key in plain if there.laboratory.get(key) != plain[key]) or ["the campaign"]
+        raise Failure(
+            f"{folder} has results of another laboratory: {', '.join(changed)} changed since it began",
+            remedy="begin another one, `tidepool lab run NAME`, or put the stack's file back to what it was",
+            code=USAGE,
+        )
+    return there
+
+
+def begin_results(opened: Opened, folder: Path) -> Results:
+    """Begin the results of a campaign.
+
+    Raises:
+        LabError: they cannot be written.
+    """
+    cpus = len(opened.testbed.machines) * opened.testbed.cpus_per_machine
+    return Results.create(folder, opened.campaign, opened.laboratory.to_plain(), cpus=cpus)
+
+
+def selected(campaign: Campaign, only: Sequence[str]) -> Callable[[Trial], bool]:
+    """Return whether a trial is among those that ``only`` names, each as SCHEDULER, SCHEDULER/WORKLOAD or /WORKLOAD; all where none is.
+
+    Raises:
+        Failure: a name is unknown.
+    """
+    pairs = [tuple(word.partition("/")[::2]) for word in only]
+    for scheduler, workload in pairs:
+        for name, known, what in (
+            (scheduler, campaign.schedulers, "scheduler"),
+            (workload, campaign.workloads, "workload"),
+        ):
+            if name and name not in known:
+                raise Failure(
+                    f"--only: there is no {what} {name!r}; there are {', '.join(known)}", code=USAGE
+                )
+    return lambda trial: (
+        not pairs
+        or any(
+            scheduler in ("", trial.scheduler) and workload in ("", trial.workload)
+            for scheduler, workload in pairs
+        )
+    )

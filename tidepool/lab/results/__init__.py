@@ -1,0 +1,1 @@
+"""Results of a laboratory: a folder for each campaign, with every single value."""

@@ -1,0 +1,1 @@
+"""Statistics of results: measures of a trial, their intervals, and whether two differ. Pure."""
