@@ -30,6 +30,7 @@ class FakeInfrastructure:
     - ``unseen_s``: how long a machine that was made is not seen.
     - ``stock``: how many more machines there are; with half of what is asked for, half of it is granted.
     - ``quota``: how many there may be at once.
+    - ``is_full``: no memory can be saved.
 
     `registered` tells which machines Slurm would know of, for `tidepool.simulation.slurm.fake` to boot them. ``calls`` counts
     what was asked.
@@ -48,6 +49,7 @@ class FakeInfrastructure:
         self.unseen_s = unseen_s
         self.stock = stock
         self.quota = quota
+        self.is_full = False
         self.calls: dict[str, int] = {"create": 0, "read": 0, "list": 0, "delete": 0}
         self._now = now
         #: By keys with ids, in the order in which they were made.
@@ -91,10 +93,20 @@ class FakeInfrastructure:
         made = self._made[key]
         self._made[key] = replace(made, machine=replace(made.machine, state="stopped"), registers_at=None)
 
+    def lose_memory(self, key: MachineKey) -> None:
+        """The memory of one that is suspended is gone from outside."""
+        self.stop(key)
+
     def vanish(self, key: MachineKey) -> None:
         """It is gone from outside, and nobody was asked."""
         key = _last(self._made, key)
         self._dead[key] = self._made.pop(key)
+
+    def end_when_empty(self, key: MachineKey) -> None:
+        """Somebody deletes it, and what objects has it wait for its jobs."""
+        key = _last(self._made, key)
+        made = self._made[key]
+        self._made[key] = replace(made, machine=replace(made.machine, is_ending=True))
 
     def return_from_the_dead(self, key: MachineKey) -> MachineKey:
         """Run one again that was deleted or had vanished, whatever has its name by now; return its key."""
@@ -183,6 +195,24 @@ class FakeInfrastructure:
             if key.node in self._kept:
                 raise Permanent(f"{key} is protected from deletion")
             self._dead[each] = self._made.pop(each)
+
+    # Of those that can be suspended
+
+    def suspend(self, key: MachineKey) -> None:
+        """Save its memory and stop it; one that does not run stays what it is."""
+        key = _last(self._made, key)
+        made = self._made[key]
+        if made.machine.state != "running":
+            return
+        if self.is_full:
+            raise InsufficientCapacity(f"{key}: no space left on device")
+        self._made[key] = replace(made, machine=replace(made.machine, state="suspended"), registers_at=None)
+
+    def resume(self, key: MachineKey) -> None:
+        """Have it run, from its memory or anew."""
+        key = _last(self._made, key)
+        made = self._made[key]
+        self._made[key] = replace(made, machine=replace(made.machine, state="running"))
 
     def _begin(self, call: str) -> None:
         self.calls[call] += 1

@@ -10,7 +10,16 @@ from typing import Final
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.ports import Decided, Intent, JournalError, Lease, Look, Pause, Sample, Trouble
+from tidepool.scaling.ports import (
+    Decided,
+    Intent,
+    JournalError,
+    Lease,
+    Look,
+    Pause,
+    Sample,
+    Trouble,
+)
 from tidepool.simulation.journal import MemoryJournal
 
 _KEPT: Final = 200
@@ -74,6 +83,7 @@ class FaultyJournal(MemoryJournal):
         super().prune(lease, before)
         self._samples = [each for each in self._samples if each.at >= before]
         self._jobs = {key: job for key, job in self._jobs.items() if job.submitted >= before}
+        self._launches = {key: each for key, each in self._launches.items() if each.since >= before}
 
     def pause(self, pause: Pause | None) -> None:
         self._writable()

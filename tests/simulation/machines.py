@@ -113,7 +113,23 @@ class FaultyMachines(SimulatedMachines):
         if known is not None:
             self._ends(known.key)
 
+    def suspend(self, key: MachineKey) -> None:
+        known = self.known(key)
+        self._at(key).suspend(key)
+        if known is not None and known.state == "running":
+            self._ends(known.key)
+
+    def resume(self, key: MachineKey) -> None:
+        known = self.known(key)
+        assert known is not None, key
+        self._at(key).resume(key)
+        self._goes_on(known)
+
     # What happens to machines
+
+    def lose_memory(self, key: MachineKey) -> None:
+        """What was saved of one that is suspended is gone."""
+        self._at(key).lose_memory(self._last(key))
 
     def stop(self, key: MachineKey) -> None:
         """Pull its plug."""

@@ -20,13 +20,13 @@ from tidepool.cluster.desired_state import role_set
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.pool import ConvergedPool
-from tidepool.cluster.roles import Role
+from tidepool.cluster.roles import ROLES, Role
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.convert import Parties, convert
 from tidepool.conversion.journal import Journal
 from tidepool.conversion.kubernetes_side import KubernetesSide
-from tidepool.conversion.ports import ConversionError
+from tidepool.conversion.ports import ConversionError, Refused
 from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.infrastructures import MachineKey
@@ -80,6 +80,15 @@ class PoolMachine:
         else:
             self.kubernetes.stop_kubelet(self.name)
             self.kubernetes.wipe(self.name)
+
+    def can_image(self) -> bool:
+        return False
+
+    def imaged(self) -> frozenset[Role]:
+        return frozenset(ROLES)
+
+    def image(self, role: Role) -> None:
+        raise Refused("it has one image for both roles")
 
     def left_behind(self, role: Role) -> tuple[str, ...]:
         return ()

@@ -15,7 +15,6 @@ from tidepool.clients.transport import TimedOut
 from tidepool.cluster.hostlist import expand
 from tidepool.simulation.slurm.fake import WHERE, SimulatedSlurm
 from tidepool.simulation.slurm.state import DRAIN, OFF
-from tidepool.simulation.slurm.submission import FIRST_PRIORITY
 
 
 class FakeSlurm(SimulatedSlurm):
@@ -93,10 +92,6 @@ class FakeSlurm(SimulatedSlurm):
     def all_nodes(self) -> tuple[Node, ...]:
         """All of them as they are in truth."""
         return tuple(self._nodes.values())
-
-    def release(self, job_id: int) -> None:
-        """A job that is held is held no more."""
-        self.queue.change(job_id, priority=FIRST_PRIORITY - job_id, reason="None")
 
     def fail(self, error: SlurmError) -> None:
         """The next call ends with ``error``; several wait in line."""

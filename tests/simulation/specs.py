@@ -25,6 +25,7 @@ def random_spec(random: Random) -> ClusterSpec:
         {
             "name": "simulated",
             "network": "10.95.0.0/16",
+            "controller": {"infrastructure": "libvirt"},
             "fleets": fleets,
             "partitions": _partitions([fleet["name"] for fleet in fleets]),
             "limits": limits,
@@ -49,7 +50,7 @@ def _fleet(random: Random, place: int, name: str) -> dict[str, Any]:
         "shape": shape,
         "features": ["avx2"] if random.random() < 0.5 else [],
         "idle_timeout_s": random.choice([0, 30, 120, 300, 900]),
-        "infrastructures": [{"name": "local", "price_usd_per_hour": random.choice([0.2, 0.5, 1, 3])}],
+        "infrastructures": [{"name": "libvirt", "price_usd_per_hour": random.choice([0.2, 0.5, 1, 3])}],
     }
 
 
@@ -66,7 +67,8 @@ def _policies(random: Random, fleets: list[dict[str, Any]]) -> list[dict[str, An
     ]
     fleet = random.choice(fleets)
     if random.random() < 0.2:
-        found.append({"name": "warm", "fleet": fleet["name"], "nodes": 1})
+        suspended = random.randint(0, max(0, min(3, fleet["max_nodes"] - 1)))
+        found.append({"name": "warm", "fleet": fleet["name"], "nodes": 1, "suspended": suspended})
     if random.random() < 0.2:
         found.append(
             {

@@ -107,6 +107,18 @@ def test_a_machine_that_is_taken_back_after_a_notice() -> None:
     scene.ends_well()
 
 
+def test_a_machine_that_somebody_deletes_and_that_waits_for_its_jobs() -> None:
+    scene = Scene()
+    jobs = scene.submit(2, seconds=300)
+    scene.until_running(jobs)
+    scene.cluster.machines.fake.end_when_empty(_key("cpu-1"))
+    scene.until(lambda: scene.node("cpu-1").state.is_draining, 120)
+    assert scene.running(jobs), "its job has its time"
+    scene.until(lambda: "cpu-1" not in scene.desired(), 600)
+    assert scene.made() == 2, "no job began anew"
+    scene.ends_well()
+
+
 def test_a_delete_that_is_refused_after_the_drain() -> None:
     scene = Scene()
     jobs = scene.submit(2, seconds=50)

@@ -61,7 +61,7 @@ class Workload:
             if job.job_id not in queue.waiting:
                 continue
             if job.reason == "JobHeldUser":
-                self._cluster.slurm.release(job.job_id)
+                self._cluster.slurm.queue.release(job.job_id)
             elif job.reason in {"DependencyNeverSatisfied", "PartitionNodeLimit"}:
                 queue.end(job.job_id, JobState.CANCELLED, self._cluster.clock.true)
 

@@ -37,6 +37,8 @@ class Recorded:
     infrastructure: str = ""
     location: str = field(default="", metadata={"stored_as": "place"})
     machine_id: str = ""
+    #: Its machine is suspended, and its membership only says how it goes on.
+    is_suspended: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -84,6 +86,8 @@ class PoolsState:
     #: By node name, every machine of every pool that is recorded.
     roles: Mapping[str, RecordedRole] | None = None
     kubernetes: KubernetesState | None = None
+    #: When the look at Kubernetes began, in UTC: it is looked at beside the turns. None: with this look.
+    kubernetes_at: datetime | None = None
     #: All conversions that are under way, and of each machine the newest that has ended and the newest that is done.
     conversions: tuple[Conversion, ...] | None = None
     #: What could not be seen and why, in words; empty where all was.

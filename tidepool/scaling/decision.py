@@ -20,6 +20,8 @@ class Phase(StrEnum):
 
     #: Only a slot. Nothing is there, nothing is desired.
     ABSENT = "absent"
+    #: A slot whose machine is suspended: the next node of the fleet goes on with it.
+    SUSPENDED = "suspended"
     #: Desired; its machine is being made, boots, or registers.
     LAUNCHING = "launching"
     #: In service without jobs; in service with jobs.
@@ -39,6 +41,9 @@ class Phase(StrEnum):
     #: Something could not be seen: nothing is done.
     UNKNOWN = "unknown"
 
+
+#: Those of slots without a node, which costs nothing but maybe disk.
+NO_NODE: Final = frozenset({Phase.ABSENT, Phase.SUSPENDED})
 
 _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 
@@ -78,6 +83,11 @@ class Undrain(_OfNodes):
 @dataclass(frozen=True, slots=True)
 class Remove(_OfNodes):
     """Take these nodes away: they are desired no more. They are drained and empty, or their machines are dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend(_OfNodes):
+    """Take these nodes away, which are drained and empty, and keep their machines: their memory on disk, for the next nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +139,9 @@ class Convert:
         return self.pool
 
 
-Action = Launch | Drain | Undrain | Remove | Repair | DeleteOrphan | ReleaseSlot | PowerFailed | Convert
+Action = (
+    Launch | Drain | Undrain | Remove | Suspend | Repair | DeleteOrphan | ReleaseSlot | PowerFailed | Convert
+)
 
 
 def stored_name(kind: type[Any]) -> str:

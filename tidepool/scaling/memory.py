@@ -26,6 +26,11 @@ def at_location(fleet: str, location: str) -> str:
     return f"{fleet}@{location}" if location else fleet
 
 
+def suspending_at(fleet: str) -> str:
+    """Return that for which machines of a fleet back off that could not be suspended."""
+    return f"{fleet}@suspending"
+
+
 def located_fleet(where: str) -> str:
     """Return the fleet of an `at_location`."""
     return where.partition("@")[0]
@@ -41,6 +46,8 @@ class Launch:
     jobs: tuple[int, ...] = ()
     #: How long they may run; None: without end. For the budget.
     lasting_s: int | None = 0
+    #: When an `up` began to make it; for people.
+    begun: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +150,9 @@ class Memory:
     undrained: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
     #: Nodes for which an `up` was asked, to take them away or to repair them, and until when it may take.
     awaited: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
-    #: By `at_location`: it backs off alone. By node name: quarantined, so that another name is taken.
+    #: Nodes whose machines an `up` suspends, since when.
+    suspending: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
+    #: By `at_location` and `suspending_at`: it backs off alone. By node name: quarantined, so that another name is taken.
     fleet_backoffs: Mapping[str, Backoff] = field(
         default_factory=lambda: _NOTHING, metadata={"stored_as": "fleet_setbacks"}
     )

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Protocol
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.boot_times import LaunchPhase
 from tidepool.scaling.cluster_state import ClusterState, Recorded, RecordedRole
 from tidepool.scaling.decision import Action, Cost, Decision, Phase, Waiting, WaitingPod
 from tidepool.scaling.memory import Cause, Memory
@@ -52,8 +53,12 @@ class StackOutputs:
     images: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     #: By node name, the machines of converged pools.
     roles: Mapping[str, RecordedRole] = field(default_factory=lambda: _NOTHING)
+    #: By node name: its machine's connection, for `tidepool.infrastructures.connection.transport`.
+    connections: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _NOTHING)
     #: The output `kubernetes`, by which its API is reached; empty where there are no pools.
     kubernetes: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    #: By fleet, machines of no node that are kept suspended, as the outputs say it.
+    suspended: Mapping[str, HostSet] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +100,12 @@ class Stack(Protocol):
         *,
         locations: Mapping[str, str] = _NOTHING,
         refresh: Collection[str] = (),
+        suspended: Mapping[str, HostSet] = _NOTHING,
     ) -> UpOutcome:
         """Make ``nodes``, and those alone, as ``desired`` says: there or gone. The rest of the stack is left as it is.
 
-        Of nodes of fleets on several infrastructures ``locations`` says where they are to be, by key: those that are there stay
+        ``suspended`` are, by fleet, all of whose machines are kept suspended, though they are not desired: ``nodes`` among them
+        are gone to Slurm alone. Of nodes of fleets on several infrastructures ``locations`` says where they are to be, by key: those that are there stay
         where they are. Those in ``refresh`` are looked at first, so that what died is made again. One that fails holds back
         no other.
 
@@ -133,6 +140,7 @@ class Stack(Protocol):
         nodes: Collection[str],
         *,
         locations: Mapping[str, str] = _NOTHING,
+        suspended: Mapping[str, HostSet] = _NOTHING,
     ) -> str:
         """Return what `up` would do, in Pulumi's words, for people.
 
@@ -278,6 +286,27 @@ class JobRecord:
     request: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class LaunchRecord:
+    """A node that was launched and came up: when it was asked for, when it was in service, when each phase between began.
+
+    ``began`` has ``asked``; phases that nobody can tell of are missing. ``first_job`` is when the first job began on it,
+    where the daemon saw that.
+    """
+
+    node: str
+    fleet: str
+    infrastructure: str
+    registered: datetime
+    began: Mapping[LaunchPhase, datetime]
+    first_job: datetime | None = None
+
+    @property
+    def since(self) -> datetime:
+        """When it was asked for."""
+        return self.began["asked"]
+
+
 class LeaderJournal(Protocol):
     """The journal as the daemon uses it.
 
@@ -339,6 +368,10 @@ class LeaderJournal(Protocol):
         """Write down jobs as they are known by now; the same job again is brought up to date."""
         ...
 
+    def launched(self, lease: Lease, launches: Sequence[LaunchRecord]) -> None:
+        """Write down launches that came to their end; the same one again is brought up to date."""
+        ...
+
     def paused(self) -> Pause | None:
         """Return who stopped the daemon from acting, if anybody did."""
         ...
@@ -349,6 +382,10 @@ class LeaderJournal(Protocol):
 
     def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[JobRecord, ...]:
         """By submission: all, or those of one number, which Slurm gives again when it has lost its state."""
+        ...
+
+    def launches(self, since: datetime | None = None) -> tuple[LaunchRecord, ...]:
+        """Return launches that came to their end, by when they were asked for, the oldest first."""
         ...
 
     def prune(self, lease: Lease, before: datetime) -> None:

@@ -9,11 +9,21 @@ from datetime import datetime, timedelta
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.ports import Fenced, Intent, JobRecord, Kept, Lease, Pause, Sample, Trouble
+from tidepool.scaling.ports import (
+    Fenced,
+    Intent,
+    JobRecord,
+    Kept,
+    LaunchRecord,
+    Lease,
+    Pause,
+    Sample,
+    Trouble,
+)
 
 
 class MemoryJournal:
-    """`tidepool.scaling.ports.LeaderJournal`. It forgets no sample and no job, however old, and keeps open intents only."""
+    """`tidepool.scaling.ports.LeaderJournal`. It forgets no sample, job or launch, however old, and keeps open intents only."""
 
     def __init__(self) -> None:
         self._leader: Lease | None = None
@@ -21,6 +31,7 @@ class MemoryJournal:
         self._open: dict[int, Intent] = {}
         self._samples: list[Sample] = []
         self._jobs: dict[tuple[int, datetime], JobRecord] = {}
+        self._launches: dict[tuple[datetime, str], LaunchRecord] = {}
         self._next_intent = 1
         self._next_decision = 1
 
@@ -84,6 +95,14 @@ class MemoryJournal:
         self._fence(lease)
         for job in jobs:
             self._jobs[job.job_id, job.submitted] = job
+
+    def launched(self, lease: Lease, launches: Sequence[LaunchRecord]) -> None:
+        self._fence(lease)
+        self._launches.update(((each.since, each.node), each) for each in launches)
+
+    def launches(self, since: datetime | None = None) -> tuple[LaunchRecord, ...]:
+        found = sorted(self._launches)
+        return tuple(self._launches[key] for key in found if since is None or key[0] >= since)
 
     def paused(self) -> Pause | None:
         return None

@@ -44,6 +44,9 @@ class SimulatedMachines:
     def __init__(
         self, clock: Clock, slurm: SimulatedSlurm, boot_s: Callable[[str], float], prices: Mapping[str, float]
     ) -> None:
+        #: How long one that was suspended takes until it registers, and how many did.
+        self.resume_s = 0.5
+        self.resumed = 0
         self.bills: dict[str, Bill] = {fleet: Bill() for fleet in prices}
         self._clock = clock
         self._slurm = slurm
@@ -82,6 +85,20 @@ class SimulatedMachines:
             del self._made[each]
             self._ends(each)
 
+    def suspend(self, key: MachineKey) -> None:
+        """Keep its memory, and have it cost nothing. One that does not run stays what it is."""
+        known = self.known(key)
+        if known is not None and known.state == "running":
+            self._made[known.key] = replace(known, state="suspended")
+            self._ends(known.key)
+
+    def resume(self, key: MachineKey) -> None:
+        """Have it go on from its memory, or boot where there is none."""
+        known = self.known(key)
+        assert known is not None, key
+        self._made[known.key] = replace(known, state="running")
+        self._goes_on(known)
+
     def running(self) -> builtins.list[MachineKey]:
         """Return those that run in truth, seen or not."""
         return builtins.list(self._since)
@@ -106,6 +123,17 @@ class SimulatedMachines:
         self._boots[key] = self._boots.get(key, 0) + 1
         self.bills.setdefault(key.fleet, Bill()).made += 1
         self._register_in(key, self._boot_s(key.node))
+
+    def _goes_on(self, was: Machine) -> None:
+        """Run a machine that was suspended, or stopped."""
+        if was.state == "running":
+            return
+        key = was.key
+        self._since[key] = self._clock.true
+        self._boots[key] = self._boots.get(key, 0) + 1
+        self.resumed += was.state == "suspended"
+        seconds = self.resume_s if was.state == "suspended" else self._boot_s(key.node)
+        self._register_in(key, seconds)
 
     def _register_in(self, key: MachineKey, seconds: float) -> None:
         boot = self._boots[key]

@@ -28,6 +28,8 @@ _UP: Final = frozenset({NodeBase.IDLE, NodeBase.ALLOCATED, NodeBase.MIXED})
 _UNFIT: Final = frozenset({NodeFlag.INVALID_REG, NodeFlag.NOT_RESPONDING})
 #: A slurmd whose node was made a slot under it is started again after so long.
 _LISTEN_S: Final = 6.0
+#: Memory is written for so long.
+_SAVE_S: Final = 2.0
 
 
 @dataclass
@@ -69,6 +71,7 @@ class SimulatedStack:
         self._wait = wait
         self._overhead_s = overhead_s
         self._fleets: dict[str, HostSet] = {}
+        self._suspended: dict[str, HostSet] = {}
         self._version = 0
         self._under_way: UnderWay | None = None
 
@@ -85,6 +88,7 @@ class SimulatedStack:
             fleets=dict(self._fleets),
             recorded=dict(self.recorded),
             images=dict(self.images),
+            suspended=dict(self._suspended),
         )
 
     def up(
@@ -94,17 +98,21 @@ class SimulatedStack:
         *,
         locations: Mapping[str, str] = FrozenDict(),
         refresh: Collection[str] = (),
+        suspended: Mapping[str, HostSet] = FrozenDict(),
     ) -> UpOutcome:
         self._refuse_now()
         with self._operation() as operation:
             for node in sorted({*nodes, *refresh}):
-                is_desired = node in desired.get(fleet_and_number(node)[0], HostSet())
-                if is_desired:
+                fleet = fleet_and_number(node)[0]
+                if node in desired.get(fleet, HostSet()):
                     self._make(operation, node, node in refresh, self._location(node, locations))
+                elif node in suspended.get(fleet, HostSet()):
+                    self._suspend(operation, node)
                 else:
                     self._take(operation, node)
             self._await_nodes(operation)
             self._fleets = dict(desired)
+            self._suspended = dict(suspended)
         return self._outcome(operation)
 
     def convert(
@@ -138,6 +146,7 @@ class SimulatedStack:
         nodes: Collection[str],
         *,
         locations: Mapping[str, str] = FrozenDict(),
+        suspended: Mapping[str, HostSet] = FrozenDict(),
     ) -> str:
         return f"{len(nodes)} nodes"
 
@@ -158,9 +167,12 @@ class SimulatedStack:
     def _make(self, operation: UnderWay, node: str, refresh: bool, location: str) -> None:
         key = self._key(node, location)
         known = self.recorded.get(node, Recorded())
-        if known.machine and known.membership and not known.pending and not (refresh and self._drifted(key)):
+        is_whole = known.machine and known.membership and not (known.pending or known.is_suspended)
+        if is_whole and not (refresh and self._drifted(key)):
             return
         self._record(node, replace(known, pending=True))
+        if known.is_suspended and self._resume(operation, node, known):
+            return
         try:
             slot = self._slot(node)
             shape = self.spec.fleet(slot.fleet).shape
@@ -193,6 +205,44 @@ class SimulatedStack:
         operation.making[node] = key
         if runs and self._node(node) is not None and not self._is_up(node):
             self._machines.restart_slurmd(key, _LISTEN_S)
+
+    def _resume(self, operation: UnderWay, node: str, known: Recorded) -> bool:
+        """Have a suspended machine go on; False where it has to be made, for it is gone, or of another image."""
+        key = replace(self._key(node, known.location), machine_id=known.machine_id)
+        if self._machines.known(key) is None:
+            return False
+        if known.image != self.images[fleet_and_number(node)[0]]:
+            self._machines.delete(key)
+            return False
+        try:
+            self._machines.resume(key)
+        except InfrastructureError as error:
+            self._settle(node, replace(known, pending=False))
+            operation.failed[node] = Failure(error.cause, str(error))
+            return True
+        self._record(node, replace(known, membership=False, is_suspended=False, pending=True))
+        operation.making[node] = key
+        return True
+
+    def _suspend(self, operation: UnderWay, node: str) -> None:
+        known = self.recorded.get(node)
+        if known is None:
+            return
+        key = replace(self._key(node, known.location), machine_id=known.machine_id)
+        if known.membership and not known.is_suspended and (refusal := self._retire(key)):
+            operation.failed[node] = Failure("transient", refusal)
+            return
+        self._record(node, replace(known, pending=True))
+        try:
+            self._machines.suspend(key)
+        except InfrastructureError as error:
+            self._settle(node, replace(known, pending=False))
+            operation.failed[node] = Failure(error.cause, str(error))
+            return
+        # Who is killed now has written nothing down.
+        self._pass_time(lambda: False, _SAVE_S)
+        self._record(node, replace(known, membership=True, is_suspended=True, pending=False))
+        operation.removed.add(node)
 
     def _await_nodes(self, operation: UnderWay) -> None:
         if operation.making:

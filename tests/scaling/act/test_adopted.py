@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.act.act import adopted, applied
+from tidepool.scaling.act.act import adopted, applied, still_suspended
 
 _NAMES = [f"cpu-{number}" for number in range(1, 7)]
 _SOME = st.frozensets(st.sampled_from(_NAMES))
@@ -54,3 +54,10 @@ def test_an_up_changes_the_nodes_that_it_is_about_and_no_others(
 ) -> None:
     after = set(applied(hosts(told), hosts(desired), dict.fromkeys(nodes, "cpu"))["cpu"])
     assert after == (told - nodes) | (desired & nodes)
+
+
+def test_machines_stay_suspended_but_for_those_of_the_operation() -> None:
+    kept = {"cpu": HostSet("cpu-[1-3]")}
+    nodes = {"cpu-1": "cpu", "cpu-2": "cpu", "cpu-9": "cpu", "gpu-1": "gpu"}
+    assert still_suspended(kept, nodes, {"cpu-2", "cpu-9"}) == {"cpu": HostSet("cpu-[2-3,9]")}
+    assert still_suspended({}, nodes, set()) == {}

@@ -210,6 +210,7 @@ class _Stack:
         *,
         locations: Mapping[str, str] = FrozenDict(),
         refresh: Collection[str] = (),
+        suspended: Mapping[str, HostSet] = FrozenDict(),
     ) -> UpOutcome:
         outcome: UpOutcome | None = self._cluster.up(desired, frozenset({*nodes, *refresh}))
         if outcome is None:
@@ -227,6 +228,7 @@ class _Stack:
         nodes: Collection[str],
         *,
         locations: Mapping[str, str] = FrozenDict(),
+        suspended: Mapping[str, HostSet] = FrozenDict(),
     ) -> str:
         return ""
 

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from tests.scaling.journal.values import SPEC
-from tidepool.conversion.processes import is_gone, this_process
+from tidepool.journals.processes import is_gone, this_process
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.daemon.daemon import ADDRESS_FILE, Daemon, Listen, NoAddress
 from tidepool.scaling.daemon.events import Voice
@@ -298,7 +298,7 @@ def test_a_supervisor_is_told(tmp_path: Path) -> None:
 
 def test_a_process_that_is_gone_is_known_to_be() -> None:
     assert not is_gone(this_process())
-    code = "from tidepool.conversion.processes import this_process; print(this_process())"
+    code = "from tidepool.journals.processes import this_process; print(this_process())"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert is_gone(said.stdout.strip())
 

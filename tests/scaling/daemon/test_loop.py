@@ -99,6 +99,20 @@ def test_it_breathes(scene: Scene) -> None:
     assert scene.cluster.journal.open_intents() == ()
 
 
+def test_a_launch_that_came_up_is_written_down_with_its_phases_and_its_first_job(scene: Scene) -> None:
+    scene.daemon()
+    job = scene.submit()
+    scene.until(lambda: scene.state(job) is JobState.COMPLETED)
+    scene.until(lambda: not scene.nodes())
+    (launch,) = scene.cluster.journal.launches()
+    (intent,) = scene.intents(Launch)
+    assert (launch.node, launch.fleet) == ("cpu-1", "cpu")
+    assert abs(launch.since - intent.at) < timedelta(milliseconds=1)
+    assert launch.since <= launch.began["making"] <= launch.registered
+    assert launch.first_job is not None
+    assert "kernel" not in launch.began, "a simulated machine tells of no boot"
+
+
 # Who leads
 
 

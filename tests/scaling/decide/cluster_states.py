@@ -282,7 +282,7 @@ def _some_specs(count: int) -> tuple[ClusterSpec, ...]:
 
     def kind(name: str, number: int) -> dict[str, Any]:
         most = chance.randint(1, 6)
-        here = {"name": "local", "price_usd_per_hour": chance.choice((0, 0.5, 3))}
+        here = {"name": "libvirt", "price_usd_per_hour": chance.choice((0, 0.5, 3))}
         if chance.random() < 0.2:
             here["max_nodes"] = chance.randint(0, 6)
         return fleet(
@@ -299,7 +299,8 @@ def _some_specs(count: int) -> tuple[ClusterSpec, ...]:
         policies: list[Any] = [chance.choice(("queue", {"name": "backlog", "minutes": 30}))]
         fleets = [kind("cpu", 1), kind("big", 2)]
         if chance.random() < 0.3:
-            policies.append({"name": "warm", "fleet": "cpu", "nodes": 1})
+            suspended = chance.randint(0, fleets[0]["max_nodes"] - 1)
+            policies.append({"name": "warm", "fleet": "cpu", "nodes": 1, "suspended": suspended})
         if chance.random() < 0.3:
             policies.append({"name": "account", "account": "physics", "max_nodes": chance.randint(0, 4)})
         limits: dict[str, Any] = {}
@@ -310,7 +311,10 @@ def _some_specs(count: int) -> tuple[ClusterSpec, ...]:
         if chance.random() < 0.3:
             limits["budget_usd_per_month"] = chance.randint(0, 3000)
         mode = chance.choice(("slots", "slots", "slots", "power_save"))
-        return spec(*fleets, limits=limits, scaling={"policies": policies, "mode": mode})
+        if mode == "power_save":
+            policies = [each for each in policies if not isinstance(each, dict) or "suspended" not in each]
+        own = {"infrastructure": "libvirt"}
+        return spec(*fleets, limits=limits, controller=own, scaling={"policies": policies, "mode": mode})
 
     return tuple(one() for _ in range(count))
 
@@ -366,7 +370,16 @@ def jobs(draw: st.DrawFn, job_id: int) -> Job:
 
 
 _POWERS = st.sampled_from(
-    (("running",), ("running",), ("running",), ("stopped",), (), ("stopped", "running"), ("unknown",))
+    (
+        ("running",),
+        ("running",),
+        ("running",),
+        ("stopped",),
+        (),
+        ("stopped", "running"),
+        ("unknown",),
+        ("suspended",),
+    )
 )
 _RECORDS = st.sampled_from(
     (
@@ -376,6 +389,7 @@ _RECORDS = st.sampled_from(
         replace(BOTH, image="a"),
         Recorded(machine=True),
         replace(BOTH, pending=True),
+        replace(BOTH, is_suspended=True),
         None,
         None,
     )

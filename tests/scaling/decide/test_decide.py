@@ -247,6 +247,39 @@ def test_a_fleet_that_is_gone_from_the_spec_is_drained() -> None:
     assert "there is no fleet old any more" in decision.actions[0].reason
 
 
+def test_one_whose_machine_somebody_else_deletes_goes_when_its_jobs_have_ended() -> None:
+    seen = cluster_state(
+        node("cpu-1", "ALLOCATED"),
+        node("cpu-2"),
+        of=spec(fleet(min_nodes=2)),
+        jobs=(running(1, "cpu-1"), job(2)),
+        machines=(replace(machine("cpu-1"), is_ending=True), machine("cpu-2")),
+    )
+    decision = decide(seen, Memory())
+    assert kinds(decision) == [(Launch, ("cpu-3",)), (Drain, ("cpu-1",))]
+    assert decision.actions[1].reason == "tidepool: somebody else deletes its machine"
+    # Jobs that wait do not keep it.
+    drained = node("cpu-1", "IDLE+DRAIN", "tidepool: somebody else deletes its machine")
+    ended, memory = later(seen, decision, 60, nodes=(drained, node("cpu-2", "ALLOCATED")), jobs=(job(2),))
+    assert (Remove, ("cpu-1",)) in kinds(decide(ended, memory))
+    # Who holds it is asked nothing, and told.
+    held, memory = later(seen, decision, 60, nodes=(node("cpu-1", "IDLE+DRAIN", "bad disk"), node("cpu-2")))
+    view = decide(held, memory).nodes["cpu-1"]
+    assert view.phase is Phase.HELD
+    assert "somebody else deletes its machine, which goes when nobody holds it any more" in view.reason
+
+
+def test_one_that_an_up_takes_away_and_makes_anew_is_not_taken_for_deleted_by_somebody_else() -> None:
+    """Of another image, by a person: its node is gone from Slurm, and its old machine is at its end."""
+    seen = cluster_state(
+        of=spec(fleet(min_nodes=1)),
+        machines=(replace(machine("cpu-1"), is_ending=True),),
+        desired=desired("cpu-1"),
+        recorded={"cpu-1": Recorded(machine=True)},
+    )
+    assert Remove not in {kind for kind, _ in kinds(decide(seen, Memory()))}
+
+
 def test_a_spent_budget_lets_no_more_jobs_begin() -> None:
     priced = fleet(infrastructures=[{"name": "local", "price_usd_per_hour": 60}])
     of = spec(priced, limits={"budget_usd_per_month": 50})
@@ -685,6 +718,21 @@ def test_what_slurm_powers_down_goes() -> None:
     ]
     # Slurm does not show it yet. A drain would stay with the slot when it does.
     assert decide(saving(states={"cpu-1": "IDLE+CLOUD"}, **there), Memory()).actions == ()
+
+
+def test_what_slurm_powers_down_before_it_was_seen_up_goes_and_has_not_failed() -> None:
+    """Its job was cancelled while its `up` was under way."""
+    seen = saving(
+        states={"cpu-1": "IDLE+CLOUD+POWERED_DOWN"},
+        machines=(machine("cpu-1"),),
+        recorded={"cpu-1": BOTH},
+        desired=desired("cpu-1"),
+        power_down=frozenset({"cpu-1"}),
+    )
+    first = decide(seen, Memory(launches={"cpu-1": Launched(AT, AT + timedelta(seconds=60))}))
+    gone = decide(*later(seen, first, 2))
+    assert kinds(gone) == [(Remove, ("cpu-1",))]
+    assert gone.memory.node_backoffs == {}
 
 
 @pytest.mark.parametrize(("reason", "is_ours"), [("ResumeTimeout reached", True), ("a bad fan", False)])

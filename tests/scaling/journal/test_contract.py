@@ -22,11 +22,12 @@ from tests.scaling.journal.values import (
     later,
 )
 from tidepool.cluster.hostlist import HostSet
+from tidepool.infrastructures.boot_times import LaunchPhase
 from tidepool.scaling.decision import Action, Drain, Phase, Waiting
 from tidepool.scaling.journal import database, postgres, sqlite
 from tidepool.scaling.journal.journal import SqlJournal
 from tidepool.scaling.memory import Launch, Memory
-from tidepool.scaling.ports import Fenced, JobRecord, JournalError, Kept, Lease, Pause, Sample
+from tidepool.scaling.ports import Fenced, JobRecord, JournalError, Kept, LaunchRecord, Lease, Pause, Sample
 
 LASTING_S = 10.0
 
@@ -119,6 +120,7 @@ WRITES = {
     ),
     "sample": lambda journal, lease: journal.sample(lease, Sample(NOW, 1, 1, {})),
     "saw": lambda journal, lease: journal.saw(lease, [JobRecord(1, NOW, None, None, {})]),
+    "launched": lambda journal, lease: journal.launched(lease, [a_launch()]),
     "prune": lambda journal, lease: journal.prune(lease, later(1e6)),
 }
 
@@ -140,6 +142,11 @@ def test_a_leader_that_was_paused_past_its_lease_writes_nothing(
     assert _all(other) == before
 
 
+def a_launch(asked_s: float = 0, node: str = "cpu-1") -> LaunchRecord:
+    began: dict[LaunchPhase, datetime] = {"asked": later(asked_s), "kernel": later(asked_s + 2.5)}
+    return LaunchRecord(node, "cpu", "libvirt", later(asked_s + 9), began)
+
+
 def _all(journal: SqlJournal) -> object:
     return (
         journal.kept(),
@@ -148,6 +155,7 @@ def _all(journal: SqlJournal) -> object:
         journal.open_intents(),
         journal.samples(),
         journal.jobs(),
+        journal.launches(),
         journal.leader(),
     )
 
@@ -165,6 +173,7 @@ def test_at_first_nothing_is_known(journal: SqlJournal) -> None:
         journal.decisions(),
         journal.samples(),
         journal.jobs(),
+        journal.launches(),
     ):
         assert found == ()
 
@@ -308,6 +317,16 @@ def test_numbers_of_jobs_may_come_again(journal: SqlJournal) -> None:
     assert journal.jobs() == both
 
 
+def test_a_launch_that_is_told_of_again_is_brought_up_to_date(journal: SqlJournal) -> None:
+    lease = leads(journal)
+    late, early = a_launch(5), a_launch(1, "cpu-2")
+    journal.launched(lease, [late, early, a_launch(5, "cpu-3")])
+    worked = replace(late, first_job=later(20))
+    journal.launched(lease, [worked])
+    assert journal.launches() == (early, worked, a_launch(5, "cpu-3"))
+    assert journal.launches(later(2)) == (worked, a_launch(5, "cpu-3"))
+
+
 @settings(
     max_examples=10, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -342,12 +361,14 @@ def test_what_is_old_is_forgotten_but_for_what_is_open_and_the_last(journal: Sql
             journal.ended(lease, [replace(each, result="done", ended=NOW) for each in intents])
         journal.sample(lease, Sample(later(second), 0, 0, {}))
         journal.saw(lease, [JobRecord(second, later(second), None, None, {})])
+        journal.launched(lease, [a_launch(second)])
     kept, last = journal.kept(), journal.decisions(limit=1)
     journal.prune(lease, later(2))
     assert [each.at for each in journal.decisions()] == [later(3), later(2), later(1)]
     assert [each.at for each in journal.intents(node="cpu-1")] == [later(3), later(2), later(1)]
     assert [each.at for each in journal.samples()] == [later(2), later(3)]
     assert [each.job_id for each in journal.jobs()] == [2, 3]
+    assert [each.since for each in journal.launches()] == [later(2), later(3)]
     journal.prune(lease, later(1e6))
     assert [each.at for each in journal.decisions()] == [later(3), later(1)]
     assert (journal.kept(), journal.decisions(limit=1)) == (kept, last)
@@ -433,7 +454,7 @@ def test_a_journal_of_a_newer_release_is_refused_and_left_alone(location: Journa
     with location.database().writing() as sql:
         sql.change("UPDATE tidepool_journal SET version = 99")
     with pytest.raises(
-        JournalError, match=r"written by a newer release of Tidepool \(schema 99; this one knows 1\)"
+        JournalError, match=r"written by a newer release of Tidepool \(schema 99; this one knows 2\)"
     ):
         location.open()
 
@@ -453,7 +474,7 @@ def test_one_of_an_earlier_release_is_brought_forward_with_all_that_is_in_it(
         new = location.database()
         with new.reading() as sql:
             assert sql.run("SELECT more FROM pause") == [("new",)]
-            assert sql.run("SELECT version FROM tidepool_journal") == [(2,)]
+            assert sql.run("SELECT version FROM tidepool_journal") == [(len(migrations),)]
     assert location.open().paused() == Pause("me", NOW)
 
 

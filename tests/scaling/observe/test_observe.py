@@ -46,7 +46,9 @@ class StandIn:
             raise self.error
         return self.told
 
-    def up(self, desired: Any, nodes: Any, *, locations: Any = (), refresh: Any = ()) -> UpOutcome:
+    def up(
+        self, desired: Any, nodes: Any, *, locations: Any = (), refresh: Any = (), suspended: Any = ()
+    ) -> UpOutcome:
         raise NotImplementedError
 
     def convert(self, kubernetes: Any, nodes: Any, *, refresh: Any = ()) -> UpOutcome:
@@ -55,7 +57,7 @@ class StandIn:
     def is_busy(self) -> bool:
         return False
 
-    def preview(self, desired: Any, nodes: Any, *, locations: Any = ()) -> str:
+    def preview(self, desired: Any, nodes: Any, *, locations: Any = (), suspended: Any = ()) -> str:
         return ""
 
 

@@ -208,3 +208,24 @@ def test_the_way_to_kubernetes_is_told() -> None:
         == outputs["kubernetes"]
     )
     assert stack_outputs(read_deployment(document()), "1", lambda: SPEC).kubernetes == {}
+
+
+def test_a_machine_that_is_suspended_is_told_with_the_image_that_it_was_made_from() -> None:
+    disk = resource(
+        "libvirt:index/volume:Volume",
+        "cpu-1",
+        inputs={"baseVolumeName": "debian-12-vm-0123456789abcdef.qcow2"},
+    )
+    domain = resource("libvirt:index/domain:Domain", "cpu-1", id="uuid-1", inputs={})
+    kept = node("cpu-1", inputs={"power": "suspended"})
+    outputs = {**OUTPUTS, "suspended": {"cpu": "cpu-1"}}
+    deployment = read_deployment(document(disk, domain, kept, outputs=outputs))
+    assert deployment.recorded["cpu-1"] == Recorded(
+        machine=True,
+        membership=True,
+        image="0123456789abcdef",
+        infrastructure="libvirt",
+        machine_id="uuid-1",
+        is_suspended=True,
+    )
+    assert stack_outputs(deployment, "1", lambda: SPEC).suspended == {"cpu": HostSet("cpu-1")}

@@ -30,10 +30,12 @@ from tidepool.clients.kubernetes.objects import (
     Namespace,
     Node,
     Pod,
+    PoolMachine,
     Right,
     SigningRequest,
     guards,
 )
+from tidepool.clients.kubernetes.pool_machines import RIGHTS
 from tidepool.clients.kubernetes.signing import new_token, refuse_unless_of
 from tidepool.cluster.frozen import FrozenDict
 
@@ -126,6 +128,15 @@ class FakeKubernetes(FakeCluster):
             if each.namespace == namespace and wanted <= dict(each.labels).items()
         )
 
+    def pool_machines(self, stack: str) -> tuple[PoolMachine, ...]:
+        self._begin_call(*(right for right in RIGHTS if right.verb == "list"))
+        self._must_know_pool_machines()
+        return tuple(each for each in self.pool_machines_there.values() if each.stack == stack)
+
+    def _must_know_pool_machines(self) -> None:
+        if not self.has_pool_machines:
+            raise NotFound("the server could not find the requested resource")
+
     def budgets(self) -> tuple[Budget, ...]:
         self._begin_call(Right("list", "poddisruptionbudgets", "policy"))
         return tuple(map(self.counted, self._guards.values()))
@@ -211,6 +222,33 @@ class FakeKubernetes(FakeCluster):
         if seen is not None and seen.uid == machine.uid:
             self.log.append(("delete machine", f"{machine.namespace}/{machine.name}"))
             self._end_machine(seen)
+        self._changed()
+
+    def hold_cluster_machine(self, machine: ClusterMachine) -> None:
+        self._hook(machine, True)
+
+    def release_cluster_machine(self, machine: ClusterMachine) -> None:
+        self._hook(machine, False)
+
+    def _hook(self, machine: ClusterMachine, is_held: bool) -> None:
+        self._begin_call(Right("patch", "machines", CLUSTER_API, machine.namespace))
+        key = (machine.namespace, machine.name)
+        seen = self.machines.get(key)
+        if seen is not None and seen.uid == machine.uid:
+            self.machines[key] = replace(seen, is_held=is_held)
+            if seen.is_ending:
+                self._end_machine(self.machines[key])
+        self._changed()
+
+    def put_pool_machine(self, machine: PoolMachine) -> None:
+        self._begin_call(*(right for right in RIGHTS if right.verb == "patch"))
+        self._must_know_pool_machines()
+        self.pool_machines_there[machine.name] = machine
+        self._changed()
+
+    def delete_pool_machine(self, name: str) -> None:
+        self._begin_call(*(right for right in RIGHTS if right.verb == "delete"))
+        self.pool_machines_there.pop(name, None)
         self._changed()
 
     def tell(self, pod: Pod, reason: str, message: str) -> None:

@@ -225,6 +225,10 @@ class FakePods:
             if seen.deleting_until is not None and seen.has_ended:
                 self._gone(seen)
 
+    def has_stopped_within(self, pod: Pod, stop_s: float) -> None:
+        """From now on its containers take so long to stop."""
+        self._lives[pod.uid] = replace(self._lives[pod.uid], stop_s=stop_s)
+
     def fail_pod(self, pod: Pod) -> None:
         """Its containers end with a failure, and are not started again."""
         self.settle()

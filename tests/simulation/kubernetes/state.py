@@ -15,6 +15,7 @@ from tidepool.clients.kubernetes.objects import (
     Namespace,
     Node,
     Pod,
+    PoolMachine,
     Resources,
     Right,
     SigningRequest,
@@ -74,6 +75,9 @@ class FakeCluster(FakePods):
     #: Machines of Cluster API by namespace and name, and whether the API server knows such.
     machines: dict[tuple[str, str], ClusterMachine] = field(default_factory=dict)
     has_cluster_api: bool = True
+    #: What was written of machines of pools, by their names, and whether the API server knows such.
+    pool_machines_there: dict[str, PoolMachine] = field(default_factory=dict)
+    has_pool_machines: bool = True
 
     _leases: dict[str, Lease] = field(default_factory=dict)
     _requests: dict[str, SigningRequest] = field(default_factory=dict)
@@ -135,8 +139,8 @@ class FakeCluster(FakePods):
         return self.machines[(namespace, name)]
 
     def _end_machine(self, machine: ClusterMachine) -> None:
-        """Its controllers take away what it stands for; with finalizers of others it stays."""
-        if machine.finalizers:
+        """Its controllers take away what it stands for; with a hook, or finalizers of others, it stays."""
+        if machine.finalizers or machine.is_held:
             self.machines[(machine.namespace, machine.name)] = replace(
                 machine, is_ending=True, phase="Deleting"
             )

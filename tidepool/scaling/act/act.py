@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import UnionType
 from typing import Final
 
 from tidepool.clients.slurm import Refused, SlurmError
@@ -34,6 +35,7 @@ from tidepool.scaling.decision import (
     ReleaseSlot,
     Remove,
     Repair,
+    Suspend,
     Undrain,
 )
 from tidepool.scaling.memory import Memory
@@ -78,9 +80,27 @@ def applied(
     return after
 
 
+def still_suspended(
+    suspended: Mapping[str, HostSet], nodes: Mapping[str, str], new: Collection[str]
+) -> dict[str, HostSet]:
+    """Return, by fleet, the machines that are suspended after an `up` of ``nodes`` (by name, their fleets), ``new`` among them.
+
+    ``suspended`` are those of the outputs: of the others of ``nodes`` none is any more.
+    """
+    after = dict(suspended)
+    for name, fleet in nodes.items():
+        one = HostSet.from_names([name])
+        there = after.get(fleet, HostSet())
+        if name in new or name in there:
+            after[fleet] = there | one if name in new else there - one
+    return after
+
+
 _DEAD: Final = f"{OURS} its machine does not run"
 #: What an `up` does.
-StackAction = Launch | Remove | Repair | Convert
+StackAction = Launch | Remove | Suspend | Repair | Convert
+#: What takes nodes away.
+LEAVING: Final = Remove | Suspend
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +118,12 @@ class Batch:
     @property
     def kept(self) -> frozenset[str]:
         """Nodes that were to go, and stay."""
-        return nodes_of(self.intents, Remove) & self.overtaken.keys()
+        return nodes_of(self.intents, LEAVING) & self.overtaken.keys()
+
+    @property
+    def suspended(self) -> frozenset[str]:
+        """Nodes whose machines are suspended."""
+        return nodes_of(self.intents, Suspend) & self.nodes.keys()
 
 
 class Hands:
@@ -157,17 +182,17 @@ class Hands:
             Unseen: it cannot be looked at once more.
         """
         repaired = nodes_of(intents, Repair)
-        looked_at = nodes_of(intents, Remove) | repaired
+        looked_at = nodes_of(intents, LEAVING) | repaired
         recheck = self._observer.recheck(looked_at, machines=True) if looked_at else None
         nodes: dict[str, str] = {}
         overtaken: dict[str, str] = {}
         dead: set[str] = set()
         for intent in intents:
             action = intent.action
-            assert isinstance(action, Launch | Remove | Repair)
+            assert isinstance(action, Launch | Remove | Suspend | Repair)
             for name in action.nodes:
                 wrong = ""
-                if recheck is not None and isinstance(action, Remove):
+                if recheck is not None and isinstance(action, LEAVING):
                     wrong = wrong_remove(recheck, name)
                     if recheck.is_dead(name) and recheck.has_jobs(name):
                         dead.add(name)
@@ -238,7 +263,9 @@ def is_for_the_stack(intent: Intent) -> bool:
     return isinstance(intent.action, StackAction)
 
 
-def nodes_of(intents: Iterable[Intent], kind: type[Launch | Remove | Repair] | None = None) -> frozenset[str]:
+def nodes_of(
+    intents: Iterable[Intent], kind: type[Launch | Remove | Suspend | Repair] | UnionType | None = None
+) -> frozenset[str]:
     """The nodes of those intents that are an `up`'s, or are of that kind."""
     return frozenset(
         name

@@ -31,6 +31,7 @@ _WORDS: Final = {
     "Drain": "drain",
     "Undrain": "undrain",
     "Remove": "remove",
+    "Suspend": "suspend",
     "Mend": "repair",
     "Sweep": "delete orphan",
     "Forget": "make slots of",

@@ -14,14 +14,15 @@ from typing import Final, Literal
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.act.act import Hands, adopted, is_for_the_stack, nodes_of
+from tidepool.scaling.act.act import LEAVING, Hands, adopted, is_for_the_stack, nodes_of
 from tidepool.scaling.cluster_state import ClusterState, is_at_work
 from tidepool.scaling.daemon import budgets
 from tidepool.scaling.daemon.audit import Audit
+from tidepool.scaling.daemon.launches import LaunchWatch
 from tidepool.scaling.daemon.operations import Dependencies, Operations, State
 from tidepool.scaling.decide.account_budgets import once_held, warnings
-from tidepool.scaling.decision import Decision, Launch, Remove
-from tidepool.scaling.memory import BudgetUse, outlasting
+from tidepool.scaling.decision import Decision, Launch
+from tidepool.scaling.memory import BudgetUse, Memory, outlasting
 from tidepool.scaling.observe.observation import Observation
 from tidepool.scaling.observe.observe import Unseen
 from tidepool.scaling.observe.source import PollInterval, backoff_s
@@ -68,6 +69,7 @@ class Loop:
         self._hands = Hands(
             dependencies.observer, dependencies.stack, dependencies.machines, dependencies.now, self._may_act
         )
+        self._launches = LaunchWatch(dependencies.journal, dependencies.ask_boot)
         self._operations = Operations(
             dependencies,
             self._hands,
@@ -137,6 +139,7 @@ class Loop:
         lease, self._lease = self._lease, None
         if lease is not None:
             try:
+                self._launches.end(lease)
                 self._dependencies.journal.release(lease)
                 self._dependencies.say("released", epoch=lease.epoch)
             except JournalError as error:
@@ -270,14 +273,16 @@ class Loop:
             inherited, state.inherited = state.inherited, ()
             self._act(state, inherited, {node.name for node in cluster.nodes})
             return Turn("leads", 0, "", observation, self._decision)
-        before = state.memory.budgets
+        before = state.memory
         decision = self._decided(state, cluster)
         if decision is not None:
-            self._hold_to_budgets(state, cluster, decision, before)
+            self._hold_to_budgets(state, cluster, decision, before.budgets)
             if decision.actions:
                 self._take(state, cluster, decision)
             # Afterwards: of a very large cluster it takes a third of a second.
             self._look_back(cluster, decision, observation.complaints.values())
+            dependencies.observer.show_pools(observation.told, cluster, decision)
+            self._record_launches(state, cluster, before, decision, observation)
         self._operations.begin(state, observation)
         self._write_kept(state)
         self._unwritten = ""
@@ -325,7 +330,7 @@ class Loop:
             observation.told.fleets,
             recorded,
             nodes_of(doing, Launch),
-            nodes_of(doing, Remove),
+            nodes_of(doing, LEAVING),
         )
         if _some(desired) != _some(state.desired):
             self._dependencies.say(
@@ -356,6 +361,7 @@ class Loop:
         decision = self._dependencies.decide(cluster, state.memory)
         cost_s = self._dependencies.monotonic_s() - began_s
         self._look_back(cluster, decision, observation.complaints.values())
+        self._dependencies.observer.show_pools(observation.told, cluster, decision)
         # Afterwards all waits begin anew.
         pools = replace(state.memory.pools, idle_since={}, abandoned={}, has_room_since={})
         state.memory = replace(
@@ -419,6 +425,19 @@ class Loop:
         assert self._lease is not None
         self._audit.looked(self._lease, cluster, decision)
         self._audit.troubled(self._lease, complaints, cluster.at)
+
+    def _record_launches(
+        self,
+        state: State,
+        cluster: ClusterState,
+        before: Memory,
+        decision: Decision,
+        observation: Observation,
+    ) -> None:
+        assert self._lease is not None
+        under_way = state.running.batch.nodes if state.running else ()
+        connections = observation.told.connections
+        self._launches.looked(self._lease, cluster, before, decision, connections, under_way)
 
     # Acting
 

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from tidepool.cluster.hostlist import HostSet
 from tidepool.infrastructures import Infrastructure
-from tidepool.scaling.act.act import Batch, Hands, applied, ended, nodes_of
+from tidepool.scaling.act.act import LEAVING, Batch, Hands, applied, ended, nodes_of, still_suspended
 from tidepool.scaling.act.conversions import Conversions, Moves, serving
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.remember import moved, unmoved
-from tidepool.scaling.decision import Convert, Decision, Remove
+from tidepool.scaling.daemon.launches import AskBoot
+from tidepool.scaling.decide.remember import begun, moved, unmoved
+from tidepool.scaling.decision import Convert, Decision
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe.observation import Observation
 from tidepool.scaling.observe.observe import Observer, PoolsUnseen
@@ -61,6 +62,8 @@ class Dependencies:
     open_requests: Callable[[Mapping[str, Any]], Requests] | None = None
     #: Called when it begins to lead: what it will need can be prepared.
     prepare: Callable[[], object] = lambda: None
+    #: Asks machines for the times of their boots, beside the turns. None where nothing can.
+    ask_boot: AskBoot | None = None
     #: Whether the holder of a lease has certainly ended.
     is_gone: Callable[[str], bool] = lambda _: False
     lease_s: float = LEASE_S
@@ -145,6 +148,7 @@ class Operations:
             return
         if not self._may_act():
             return
+        state.memory = begun(state.memory, batch.nodes, self._dependencies.now())
         if batch.dead:
             self._hands.give_back_jobs(batch.dead)
         desired = applied(observation.told.fleets, state.desired, batch.nodes)
@@ -159,6 +163,7 @@ class Operations:
                 frozenset(batch.nodes),
                 locations={name: locations[name] for name in batch.nodes if name in locations},
                 refresh=batch.refresh,
+                suspended=still_suspended(observation.told.suspended, batch.nodes, batch.suspended),
             ),
         )
 
@@ -235,7 +240,7 @@ class Operations:
             self._dependencies.say("overtaken", node=name, text=why)
         desired = dict(state.desired)
         for intent in batch.intents:
-            if isinstance(intent.action, Remove):
+            if isinstance(intent.action, LEAVING):
                 back = HostSet.from_names([name for name in intent.action.nodes if name in batch.kept])
                 desired[intent.action.fleet] = desired.get(intent.action.fleet, HostSet()) | back
         if desired != state.desired:

@@ -19,7 +19,7 @@ from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.account_budgets import account_budgets, newest_usage, spent_accounts, warnings
 from tidepool.scaling.decide.budget import books
 from tidepool.scaling.decide.excess import find_excess
-from tidepool.scaling.decide.floors import Outlook, serve, shrink
+from tidepool.scaling.decide.floors import Outlook, prepare, serve, shrink
 from tidepool.scaling.decide.grow import Growth, grow
 from tidepool.scaling.decide.limits import Limits, limits
 from tidepool.scaling.decide.node_status import NodeAction, without_mark
@@ -30,6 +30,7 @@ from tidepool.scaling.decide.pools.machine_status import apart
 from tidepool.scaling.decide.power_save import follow, joins, powered_up
 from tidepool.scaling.decide.reconcile import Entry, Reconciled, hosts_by_fleet, reconcile
 from tidepool.scaling.decide.remember import set_right
+from tidepool.scaling.decide.suspended import find_suspended
 from tidepool.scaling.decide.upkeep import orphans, remembered, upkeep
 from tidepool.scaling.decision import Cost, Decision, NodeView, Phase, Undrain, Waiting
 from tidepool.scaling.memory import Launch as Launching
@@ -47,12 +48,14 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
     memory = set_right(memory, state)
     whole, state = state, apart(state)
     pools = Convergence(whole, memory)
-    state, reconciled = _put_right(state, memory)
+    wanted = wants(state.spec, state.at)
+    suspended = find_suspended(state, wanted.suspended)
+    state, reconciled = _put_right(suspended.apart(state), memory)
+    reconciled = suspended.explained(reconciled)
     cost = books(state, memory, reconciled)
     usage = newest_usage(state, memory)
     budgets = account_budgets(state, usage, cost.spent, memory.budgets)
     spent = spent_accounts(state.spec, usage, budgets)
-    wanted = wants(state.spec, state.at)
     asked_for = powered_up(state)
     plan = Plan.begin(state, memory, remembered(state, memory, reconciled, asked_for))
     excess = find_excess(state, plan.memory.idle_since, reconciled, cost)
@@ -62,7 +65,7 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
         memory, fleet_backoffs=plan.memory.fleet_backoffs, node_backoffs=plan.memory.node_backoffs
     )
     left = limits(state.spec, state.at, known, reconciled, cost, wanted.caps)
-    outlook = Outlook(state, known, reconciled, excess, plan.with_capacities(left.capacities))
+    outlook = Outlook(state, known, reconciled, excess, plan.with_capacities(left.capacities), suspended)
 
     idle: Mapping[str, str] = {}
     if state.spec.scaling.mode == "power_save":
@@ -77,7 +80,8 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
         waiting = growth.waiting
         outlook, left = _with_growth(outlook, growth, left, pools)
         needed = growth.needed.union(*(launch.nodes for launch in growth.launches))
-        outlook, _ = serve(outlook, wanted, left, needed, spare=True)
+        outlook, left = serve(outlook, wanted, left, needed, spare=True)
+        outlook, _ = prepare(outlook, wanted, left, needed)
         steps, idle = shrink(outlook, wanted, needed)
         outlook = replace(outlook, plan=outlook.plan.with_steps(steps))
     to_slurm = [launch for launch in growth.launches if launch.fleet in pools.names]
@@ -119,7 +123,16 @@ def _grown(
     # As fleets' nodes are desired since the look.
     seen = replace(outlook.state, nodes=whole.nodes)
     phases = {**outlook.phases(), **pools.phases()}
-    return grow(seen, memory, phases, left, horizon_s=horizon_s, spare=pools.to_slurm, spent=spent)
+    return grow(
+        seen,
+        memory,
+        phases,
+        left,
+        horizon_s=horizon_s,
+        spare=pools.to_slurm,
+        spent=spent,
+        suspended=outlook.suspended,
+    )
 
 
 def _put_right(state: ClusterState, memory: Memory) -> tuple[ClusterState, Reconciled]:
@@ -224,6 +237,8 @@ def views(outlook: Outlook, idle: Mapping[str, str]) -> dict[str, NodeView]:
     for name in plan.launched:
         if name not in found:
             found[name] = NodeView(Phase.LAUNCHING, _launching(plan, name))
+    for name, why in outlook.suspended.kept.items():
+        found.setdefault(name, NodeView(Phase.SUSPENDED, why))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Nodes that are more than there may be (of a fleet that is gone, above `max_nodes`, beyond a lowered limit), and who goes first."""
+"""Nodes that are more than there may be (whose machine somebody else deletes, of a fleet that is gone, above `max_nodes`, beyond a lowered limit), and who goes first."""
 
 from __future__ import annotations
 
@@ -45,9 +45,15 @@ def removal_order(state: ClusterState, idle_since: Mapping[str, datetime]) -> Ca
 def is_of_older_image(entry: Entry, state: ClusterState) -> bool:
     """Return whether its fleet's machines are made from another image by now."""
     now = state.images.get(at_location(entry.fleet, entry.location), "")
-    return bool(entry.image and now and entry.image != now)
+    return is_older(entry.image, now)
 
 
+def is_older(image: str, now: str) -> bool:
+    """Return whether ``image``, a digest or its first digits, is another one than ``now``; of what is not known, that it is not."""
+    return bool(image and now and not now.startswith(image))
+
+
+_THERE: Final = frozenset({Phase.IDLE, Phase.BUSY, Phase.DRAINING, Phase.DRAINED})
 _STAYS: Final = frozenset({Phase.IDLE, Phase.BUSY, Phase.LAUNCHING})
 _DUST: Final = 1e-9
 
@@ -56,7 +62,7 @@ def find_excess(
     state: ClusterState, idle_since: Mapping[str, datetime], reconciled: Reconciled, books: Books
 ) -> Mapping[str, str]:
     """Return by node why it is one too many, in words: it should go, however much waits. Of nodes that are alike, the idle go before those that run jobs."""
-    found = dict(_not_in_the_spec(state, reconciled))
+    found = dict(_to_go(state, reconciled))
     if not _is_limited(state):
         return found
     order = removal_order(state, idle_since)
@@ -82,7 +88,7 @@ def _is_limited(state: ClusterState) -> bool:
     )
 
 
-def _not_in_the_spec(state: ClusterState, reconciled: Reconciled) -> Iterable[tuple[str, str]]:
+def _to_go(state: ClusterState, reconciled: Reconciled) -> Iterable[tuple[str, str]]:
     fleets = {fleet.name: fleet for fleet in state.spec.fleets}
     for entry in reconciled.entries.values():
         fleet = fleets.get(entry.fleet)
@@ -92,6 +98,9 @@ def _not_in_the_spec(state: ClusterState, reconciled: Reconciled) -> Iterable[tu
             yield entry.name, f"it is above max_nodes of {entry.fleet}, which is {fleet.max_nodes}"
         elif entry.location and entry.location not in {each.key for each in fleet.infrastructures}:
             yield entry.name, f"fleet {fleet.name} is not on {entry.location} any more"
+        elif entry.is_ending and entry.phase in _THERE:
+            # What is none of these, an `up` may just be making anew.
+            yield entry.name, "somebody else deletes its machine"
 
 
 def _over(state: ClusterState, rest: list[Entry], books: Books) -> Iterable[tuple[list[str], str]]:

@@ -19,11 +19,14 @@ from tidepool.scaling.decide.node_status import NodeAction, without_mark
 from tidepool.scaling.decide.plan import NewNodes, Plan, Step
 from tidepool.scaling.decide.policies import Floor, Wants
 from tidepool.scaling.decide.reconcile import Entry, Reconciled
-from tidepool.scaling.decision import Drain, Phase, Remove, Undrain
+from tidepool.scaling.decide.suspended import NONE_SUSPENDED, Suspended, is_empty, is_left_alone, new_names
+from tidepool.scaling.decision import Drain, Phase, Remove, Suspend, Undrain
 from tidepool.scaling.memory import Memory
 
 #: A node that a person holds is there as well: what they hold back is not made up for.
 _THERE: Final = frozenset({Phase.IDLE, Phase.BUSY, Phase.LAUNCHING, Phase.HELD})
+#: A node that came just now may be wanted, and is asked how it booted; then its machine may be suspended.
+SETTLED: Final = timedelta(seconds=10)
 _SPARE: Final = frozenset({Phase.IDLE, Phase.LAUNCHING})
 
 
@@ -36,6 +39,29 @@ class Outlook:
     reconciled: Reconciled
     excess: Mapping[str, str]
     plan: Plan
+    suspended: Suspended = NONE_SUSPENDED
+
+    def to_suspend(self, fleet: str) -> int:
+        """Return how many of a fleet's nodes may be suspended now, beside those that are, or that an `up` suspends."""
+        if is_left_alone(fleet, self.memory, self.state):
+            return 0
+        return self.suspended.left(fleet, self.plan.launched, self.plan.memory.suspending)
+
+    def missing(self, fleet: str) -> int:
+        """Return how many more are to be drained or made for that: those that are drained are about to be suspended."""
+        drained = sum(
+            entry.fleet == fleet and is_empty(entry) and self.may_be_suspended(entry)
+            for entry in self.reconciled.entries.values()
+        )
+        return max(0, self.to_suspend(fleet) - drained)
+
+    def may_be_suspended(self, entry: Entry) -> bool:
+        """Return whether a node's machine is worth going on with later."""
+        return (
+            entry.name not in self.plan.undrained
+            and self.excess.get(entry.name) is None
+            and not is_of_older_image(entry, self.state)
+        )
 
     def phases(self) -> dict[str, Phase]:
         """By node, as growth is to see it: what should go is leaving, what was launched is on its way."""
@@ -134,7 +160,49 @@ def _fill(
 def _vacant(outlook: Outlook, fleet: Fleet) -> Iterable[str]:
     desired = outlook.plan.desired
     free = vacancies(fleet, outlook.phases(), outlook.memory, outlook.state.at)
-    return (name for name in free if name not in desired)
+    return (name for name in outlook.suspended.first(free) if name not in desired)
+
+
+def prepare(
+    outlook: Outlook, wants: Wants, limits: Limits, needed: Collection[str]
+) -> tuple[Outlook, Limits]:
+    """Launch the nodes whose machines are to be suspended, as far as there are none to spare for that. Gives what the limits leave.
+
+    Not while nodes are on their way for jobs: an `up` is as long as its longest boot, and the next one waits for it.
+    """
+    if any(launch.jobs for launch in outlook.plan.memory.launches.values()):
+        return outlook, limits
+    for fleet in outlook.state.spec.fleets:
+        missing = outlook.missing(fleet.name) - max(
+            0, _above_floors(outlook, fleet.name, wants.floors, needed)
+        )
+        if missing <= 0:
+            continue
+        wanted = outlook.suspended.wanted[fleet.name]
+        grant = limits.more(fleet.name, missing, {}, time_limit_s=0)
+        free = vacancies(fleet, outlook.phases(), outlook.memory, outlook.state.at)
+        names = new_names(free, outlook.suspended, outlook.plan.desired, grant.nodes)
+        why = f"{wanted} are kept suspended, and {missing} more are prepared for that"
+        new = NewNodes(fleet.name, names, why, dict.fromkeys(names, 0))
+        outlook = replace(outlook, plan=outlook.plan.with_launches([new]))
+        limits = limits.with_launched({fleet.name: len(names)}, len(names) * grant.usd_per_node)
+    return outlook, limits
+
+
+def _above_floors(outlook: Outlook, fleet: str, floors: Iterable[Floor], needed: Collection[str]) -> int:
+    """Return how many nodes there are to spare that no floor keeps; negative where floors are not reached."""
+    least, spare = _highest(fleet, floors)
+    above_least = len(outlook.there(fleet)) - (least.nodes if least else 0)
+    above_spare = len(outlook.spare(fleet, needed)) - (spare.nodes if spare else 0)
+    return min(above_least, above_spare)
+
+
+def _highest(fleet: str, floors: Iterable[Floor]) -> tuple[Floor | None, Floor | None]:
+    """Return the highest floor of a fleet, and the highest of nodes to spare."""
+    mine = [floor for floor in floors if floor.fleet == fleet]
+    least = max((floor for floor in mine if not floor.is_spare), key=lambda floor: floor.nodes, default=None)
+    spare = max((floor for floor in mine if floor.is_spare), key=lambda floor: floor.nodes, default=None)
+    return least, spare
 
 
 def shrink(outlook: Outlook, wants: Wants, needed: Collection[str]) -> tuple[list[Step], Mapping[str, str]]:
@@ -171,11 +239,10 @@ def _drain_idle(
         for entry in outlook.reconciled.entries.values()
         if entry.fleet == fleet and entry.phase is Phase.IDLE and outlook.excess.get(entry.name) is None
     ]
-    mine = [floor for floor in floors if floor.fleet == fleet]
-    least = max((floor for floor in mine if not floor.is_spare), key=lambda floor: floor.nodes, default=None)
-    spare = max((floor for floor in mine if floor.is_spare), key=lambda floor: floor.nodes, default=None)
+    least, spare = _highest(fleet, floors)
     above_least = len(outlook.there(fleet)) - (least.nodes if least else 0)
     above_spare = len(outlook.spare(fleet, needed)) - (spare.nodes if spare else 0)
+    to_suspend = outlook.missing(fleet)
     for entry in sorted(idle, key=removal_order(state, idle_since)):
         idle_for = state.at - idle_since[entry.name]
         seconds = f"{idle_for.total_seconds():.0f} s"
@@ -187,6 +254,11 @@ def _drain_idle(
             yield entry.name, f"idle for {seconds}; it stays: {least.reason}"
         elif above_spare <= 0 and spare is not None:
             yield entry.name, f"idle for {seconds}; it stays: {spare.reason}"
+        elif to_suspend > 0 and idle_for >= SETTLED and not is_of_older_image(entry, state):
+            yield Step(Drain, fleet, entry.name, f"{outlook.suspended.wanted[fleet]} are kept suspended")
+            to_suspend -= 1
+            above_least -= 1
+            above_spare -= 1
         elif idle_for < timeout:
             yield entry.name, f"idle for {seconds} of {timeout.total_seconds():.0f} s; then it goes"
             above_least -= 1
@@ -201,6 +273,7 @@ def _drain_idle(
 def _remove_drained(outlook: Outlook) -> Iterator[Step]:
     """Return the removals of nodes that Slurm shows drained and without jobs, and that nothing has undrained."""
     plan = outlook.plan
+    left = {fleet: outlook.to_suspend(fleet) for fleet in outlook.suspended.wanted}
     for entry in outlook.reconciled.entries.values():
         if (
             entry.action is NodeAction.LEAVE
@@ -208,5 +281,9 @@ def _remove_drained(outlook: Outlook) -> Iterator[Step]:
             and entry.name not in plan.undrained
         ):
             drained = plan.memory.drains.get(entry.name)
-            why = without_mark(drained.reason) if drained else "drained"
-            yield Step(Remove, entry.fleet, entry.name, f"drained and empty: {why}")
+            why = f"drained and empty: {without_mark(drained.reason) if drained else 'drained'}"
+            if left.get(entry.fleet, 0) > 0 and outlook.may_be_suspended(entry):
+                left[entry.fleet] -= 1
+                yield Step(Suspend, entry.fleet, entry.name, why)
+            else:
+                yield Step(Remove, entry.fleet, entry.name, why)

@@ -26,6 +26,7 @@ from tidepool.scaling.decide.packing.launch_limits import (
 from tidepool.scaling.decide.packing.pack import FOLLOWS, Request, Served, pack
 from tidepool.scaling.decide.packing.placement import Packer
 from tidepool.scaling.decide.packing.time_packing import Timed, busy_until, pack_by_time, served
+from tidepool.scaling.decide.suspended import NONE_SUSPENDED, Suspended
 from tidepool.scaling.decision import Launch, Phase, Standing, Undrain, Waiting
 from tidepool.scaling.memory import Memory
 
@@ -67,6 +68,7 @@ def grow(
     horizon_s: int | None = None,
     spare: Mapping[str, Spare] | None = None,
     spent: Mapping[str, str] | None = None,
+    suspended: Suspended = NONE_SUSPENDED,
 ) -> Growth:
     """Nodes for all jobs that wait, in one step, by priority; a job of several nodes gets all of them or none.
 
@@ -80,6 +82,7 @@ def grow(
             a node as long as their time limits end within it (`backlog`).
         spare: by converged pool, the machines that could come to Slurm.
         spent: by account that nothing is made for, why not.
+        suspended: machines that go on before others are made.
     """
     has_budget = state.spec.limits.budget_usd_per_month is not None
     by_time = has_budget or horizon_s is not None
@@ -89,7 +92,10 @@ def grow(
     demand = _Demand(state, memory, queue)
     offers = demand.queues.offers
     nodes = there(state, memory, phases, offers)
-    free = {fleet.name: tuple(vacancies(fleet, phases, memory, state.at)) for fleet in state.spec.fleets}
+    free = {
+        fleet.name: tuple(suspended.first(vacancies(fleet, phases, memory, state.at)))
+        for fleet in state.spec.fleets
+    }
     silent = Counter(
         fleet_and_number(name)[0] for name in unreachable(state) if phases.get(name) is Phase.UNKNOWN
     )

@@ -26,11 +26,20 @@ from tidepool.scaling.decision import (
     ReleaseSlot,
     Remove,
     Repair,
+    Suspend,
     Undrain,
 )
 from tidepool.scaling.memory import Backoff, Cause, Drained, Launch, Memory, at_location
 
-_Kind = type[Drain] | type[Undrain] | type[Remove] | type[Repair] | type[ReleaseSlot] | type[PowerFailed]
+_Kind = (
+    type[Drain]
+    | type[Undrain]
+    | type[Remove]
+    | type[Suspend]
+    | type[Repair]
+    | type[ReleaseSlot]
+    | type[PowerFailed]
+)
 
 #: In which order actions stand, which is that in which they are taken: jobs are helped before money is saved.
 _TURNS: Final[tuple[type[Any], ...]] = (
@@ -40,6 +49,7 @@ _TURNS: Final[tuple[type[Any], ...]] = (
     decision.Launch,
     Repair,
     Drain,
+    Suspend,
     Remove,
     ReleaseSlot,
     DeleteOrphan,
@@ -199,6 +209,7 @@ class _Edit:
         self._drains = dict(memory.drains)
         self._undrained = dict(memory.undrained)
         self._awaited = dict(memory.awaited)
+        self._suspending = dict(memory.suspending)
         self._fleet_backoffs: dict[str, Backoff] = dict(memory.fleet_backoffs)
         self._node_backoffs: dict[str, Backoff] = dict(memory.node_backoffs)
         self._locations = dict(memory.locations)
@@ -216,6 +227,7 @@ class _Edit:
             drains=self._drains,
             undrained=self._undrained,
             awaited=self._awaited,
+            suspending=self._suspending,
             fleet_backoffs=self._fleet_backoffs,
             node_backoffs=self._node_backoffs,
             locations=self._locations,
@@ -247,12 +259,14 @@ class _Edit:
             self._begin(name, before.jobs if before else (), before.lasting_s if before else 0)
             self._made[name] = step.fleet
         else:
-            if step.kind in (Remove, None):
+            if step.kind in (Remove, Suspend, None):
                 self._desired.discard(name)
-            if step.kind in (Remove, Repair):
+            if step.kind in (Remove, Suspend, Repair):
                 self._launches.pop(name, None)
-            if step.kind is Remove:
+            if step.kind in (Remove, Suspend):
                 self._idle_since.pop(name, None)
+            if step.kind is Suspend:
+                self._suspending[name] = at
             if step.kind is not None:
                 self._awaited[name] = at + self._plan.patience
         if step.failure is not None:

@@ -38,6 +38,8 @@ class Wants:
     floors: tuple[Floor, ...] = ()
     #: By account, how many nodes its jobs may have.
     caps: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    #: By fleet, how many machines are kept suspended.
+    suspended: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
 
 
 def least(spec: ClusterSpec) -> Wants:
@@ -62,8 +64,12 @@ def backlog(policy: Backlog, _at: datetime) -> Wants:
 
 
 def warm(policy: Warm, _at: datetime) -> Wants:
-    """So many beside those that jobs have."""
-    return Wants(floors=(Floor(policy.fleet, policy.nodes, f"{policy.nodes} are kept warm", is_spare=True),))
+    """So many beside those that jobs have; and so many machines that only have to go on."""
+    floor = Floor(policy.fleet, policy.nodes, f"{policy.nodes} are kept warm", is_spare=True)
+    return Wants(
+        floors=(floor,) if policy.nodes else (),
+        suspended=FrozenDict({policy.fleet: policy.suspended} if policy.suspended else {}),
+    )
 
 
 def schedule(policy: Schedule, at: datetime) -> Wants:
@@ -117,6 +123,11 @@ def wants(spec: ClusterSpec, at: datetime) -> Wants:
     for each in asked:
         for name, nodes in each.caps.items():
             caps[name] = min(nodes, caps.get(name, nodes))
+    suspended: dict[str, int] = {}
+    for each in asked:
+        for name, machines in each.suspended.items():
+            if name in most:
+                suspended[name] = max(min(machines, most[name]), suspended.get(name, 0))
     return Wants(
         any(each.serves_jobs for each in asked),
         next((each.horizon_s for each in asked if each.horizon_s is not None), None),
@@ -127,4 +138,5 @@ def wants(spec: ClusterSpec, at: datetime) -> Wants:
             if floor.fleet in most
         ),
         FrozenDict(caps),
+        FrozenDict(suspended),
     )

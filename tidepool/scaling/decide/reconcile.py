@@ -73,6 +73,8 @@ class Entry(NamedTuple):
     image: str = ""
     #: On which of its fleet's infrastructures it is, or is to be; empty where it has one, or that is not known.
     location: str = ""
+    #: Somebody else is deleting its machine, which waits for its jobs.
+    is_ending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,10 @@ class _Look:
         has_jobs = name in self._running or (node is not None and is_at_work(node))
         how, text = self._slurm_status(name, node)
         record = self._record(name)
-        request = self._request(name, has_come=how in _HAS_COME and record is Record.BOTH)
+        has_come = how in _HAS_COME and record is Record.BOTH
+        # What Slurm gives back before a look saw it up comes no more.
+        is_given_back = how is SlurmStatus.OFF and name in self._state.power_down
+        request = self._request(name, is_coming=not has_come and not is_given_back)
         cell = Cell(
             SlurmStatus.STRANGE if is_blind else how,
             has_jobs,
@@ -187,6 +192,9 @@ class _Look:
         backoff = self._memory.node_backoffs.get(name)
         if request is RequestStatus.FAILED and found.phase is Phase.ILL and backoff is not None:
             why = f"{why}: {backoff.text}"
+        is_ending = any(machine.is_ending for machine in self._listed(name))
+        if is_ending and how is SlurmStatus.THEIRS:
+            why = f"{why}; somebody else deletes its machine, which goes when nobody holds it any more"
         if is_blind:
             why = f"Slurm lists no node and no slot of fleet {fleet}; until it does, nothing is done"
         return Entry(
@@ -204,6 +212,7 @@ class _Look:
             or (since is not None and self._state.at - since >= CONFIRMED_AFTER),
             self._recorded.get(name, _NO_RECORD).image,
             self._location(name),
+            is_ending,
         )
 
     def _as_requested(self, name: str, found: Row) -> Row:
@@ -308,13 +317,13 @@ class _Look:
             return Record.BOTH
         return Record.MACHINE if record.machine else Record.NONE
 
-    def _request(self, name: str, *, has_come: bool) -> RequestStatus:
-        """Return what was asked for it. A launch is over when it has come."""
+    def _request(self, name: str, *, is_coming: bool) -> RequestStatus:
+        """Return what was asked for it. A launch is over when it is no longer awaited, and when nobody wants it any more."""
         at = self._state.at
         if name in self._state.under_way:
             return RequestStatus.UNDER_WAY
         launch = self._memory.launches.get(name)
-        if launch is not None and not has_come:
+        if launch is not None and is_coming and name in self._desired:
             return RequestStatus.LAUNCH if at < launch.deadline else RequestStatus.LATE_LAUNCH
         until = self._memory.awaited.get(name)
         if until is not None:

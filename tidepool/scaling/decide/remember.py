@@ -13,7 +13,7 @@ from typing import Final
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.memory import Backoff, Cause, Memory, PoolMemory, at_location
+from tidepool.scaling.memory import Backoff, Cause, Memory, PoolMemory, at_location, suspending_at
 from tidepool.scaling.ports import Failure, UpOutcome
 
 #: By cause: for how long after the first failure, and for how long at most. Each failure doubles it.
@@ -85,6 +85,7 @@ def remember(memory: Memory, outcome: UpOutcome, at: datetime) -> Memory:
 
     launches, awaited = dict(memory.launches), dict(memory.awaited)
     nodes, fleets = dict(memory.node_backoffs), dict(memory.fleet_backoffs)
+    suspending = {name: since for name, since in memory.suspending.items() if name not in outcome.failed}
     for name in outcome.made | outcome.removed:
         awaited.pop(name, None)
     for name in outcome.made:
@@ -94,6 +95,8 @@ def remember(memory: Memory, outcome: UpOutcome, at: datetime) -> Memory:
         if launch := launches.get(name):
             patience = launch.deadline - launch.since
             launches[name] = replace(launch, deadline=max(launch.deadline, at + patience))
+    for name in outcome.removed & memory.suspending.keys():
+        fleets.pop(suspending_at(fleet_of(name)), None)
     of_fleets: dict[str, list[Failure]] = {}
     for name, failure in sorted(outcome.failed.items()):
         before, location = memory.node_backoffs.get(name), memory.locations.get(name, "")
@@ -103,6 +106,10 @@ def remember(memory: Memory, outcome: UpOutcome, at: datetime) -> Memory:
             of_fleets.setdefault(key(name), []).append(failure)
         else:
             awaited[name] = nodes[name].until
+        if name in memory.suspending:
+            # It goes, and the next that is made for it may fail so as well.
+            where = suspending_at(fleet_of(name))
+            fleets[where] = node_backoff(fleets.get(where), failure.cause, failure.text, at)
     for fleet, failures in of_fleets.items():
         told = min(failures, key=lambda failure: _GRAVEST.index(failure.cause))
         fleets[fleet] = fleet_backoff(fleets.get(fleet), told.cause, told.text, at)
@@ -110,9 +117,19 @@ def remember(memory: Memory, outcome: UpOutcome, at: datetime) -> Memory:
         memory,
         launches=FrozenDict(launches),
         awaited=FrozenDict(awaited),
+        suspending=FrozenDict(suspending),
         node_backoffs=FrozenDict(nodes),
         fleet_backoffs=FrozenDict(fleets),
     )
+
+
+def begun(memory: Memory, nodes: Collection[str], at: datetime) -> Memory:
+    """``memory`` when an `up` of ``nodes`` begins: since then those that are launches are being made."""
+    launches = {
+        name: replace(launch, begun=at) if name in nodes and launch.begun is None else launch
+        for name, launch in memory.launches.items()
+    }
+    return replace(memory, launches=FrozenDict(launches))
 
 
 def moved(memory: Memory, nodes: Collection[str], outcome: UpOutcome, at: datetime) -> Memory:
@@ -170,6 +187,7 @@ def _rewound(memory: Memory, at: datetime, patience: timedelta) -> Memory:
         launches={**memory.launches, **launches} if launches else memory.launches,
         drains={**memory.drains, **drains} if drains else memory.drains,
         undrained=_no_later(memory.undrained, at),
+        suspending=_no_later(memory.suspending, at),
         awaited=_no_later(memory.awaited, at + max(patience, timedelta(minutes=1))),
         fleet_backoffs=_no_longer(memory.fleet_backoffs, at),
         node_backoffs=_no_longer(memory.node_backoffs, at),

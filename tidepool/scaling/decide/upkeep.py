@@ -68,6 +68,11 @@ def remembered(
             for name, until in memory.awaited.items()
             if (name in there and there[name].action in _AWAITED) or (name in powered_up and until > state.at)
         },
+        suspending={
+            name: since
+            for name, since in memory.suspending.items()
+            if name in there and not there[name].is_desired
+        },
         ill_since={
             name: memory.ill_since.get(name, state.at)
             for name, entry in there.items()

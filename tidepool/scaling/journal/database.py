@@ -107,7 +107,12 @@ CREATE TABLE job (
 CREATE INDEX job_submitted ON job (submitted_us);
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_FIRST,)
+_LAUNCHES: Final = """
+CREATE TABLE launch (node TEXT NOT NULL, asked_us BIGINT NOT NULL, body BYTEA NOT NULL, PRIMARY KEY (node, asked_us));
+CREATE INDEX launch_asked ON launch (asked_us);
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_FIRST, _LAUNCHES)
 
 
 def migrate(transaction: Transaction, version: int, where: str) -> None:

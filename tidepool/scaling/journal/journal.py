@@ -38,6 +38,7 @@ from tidepool.scaling.ports import (
     JobRecord,
     JournalError,
     Kept,
+    LaunchRecord,
     Lease,
     Look,
     Pause,
@@ -266,6 +267,14 @@ class SqlJournal:
                 [(job.job_id, to_us(job.submitted), dumps(JobRecord, job)) for job in jobs],
             )
 
+    def launched(self, lease: Lease, launches: Sequence[LaunchRecord]) -> None:
+        with self._leading(lease, durable=False) as sql:
+            sql.run_many(
+                "INSERT INTO launch (node, asked_us, body) VALUES (?, ?, ?) "
+                "ON CONFLICT (node, asked_us) DO UPDATE SET body = excluded.body",
+                [(as_key(each.node), to_us(each.since), dumps(LaunchRecord, each)) for each in launches],
+            )
+
     def prune(self, lease: Lease, before: datetime) -> None:
         limit = [to_us(before)]
         with self._leading(lease) as sql:
@@ -279,6 +288,7 @@ class SqlJournal:
             )
             sql.change("DELETE FROM sample WHERE at_us < ?", limit)
             sql.change("DELETE FROM job WHERE submitted_us < ?", limit)
+            sql.change("DELETE FROM launch WHERE asked_us < ?", limit)
 
     # What people say
 
@@ -361,6 +371,13 @@ class SqlJournal:
                 [since_us(since)],
             )
         return tuple(self._read(Sample, body) for (body,) in rows)
+
+    def launches(self, since: datetime | None = None) -> tuple[LaunchRecord, ...]:
+        with self._database.reading() as sql:
+            rows = sql.run(
+                "SELECT body FROM launch WHERE asked_us >= ? ORDER BY asked_us, node", [since_us(since)]
+            )
+        return tuple(self._read(LaunchRecord, body) for (body,) in rows)
 
     def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[JobRecord, ...]:
         with self._database.reading() as sql:

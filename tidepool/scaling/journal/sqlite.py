@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.conversion.journal import BUSY_TIMEOUT_S, make_private, transaction
+from tidepool.journals.journal_file import BUSY_TIMEOUT_S, make_private, transaction
 from tidepool.scaling.journal.database import MIGRATIONS, Row, Transaction, migrate
 from tidepool.scaling.ports import JournalError
 

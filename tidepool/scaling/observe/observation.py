@@ -11,6 +11,7 @@ from tidepool.clients.kubernetes.objects import Pod
 from tidepool.clients.slurm import Job, Node
 from tidepool.conversion.record import Conversion
 from tidepool.infrastructures import Machine, MachineKey
+from tidepool.infrastructures.machines import DEAD
 from tidepool.scaling.cluster_state import (
     ClusterState,
     Recorded,
@@ -54,7 +55,7 @@ class Recheck:
         here = self._infrastructure(name)
         if self.machines is None or (here in self.silent if here else self.silent):
             return False
-        return all(each.state == "stopped" for each in self._own_machines(name))
+        return all(each.state in DEAD for each in self._own_machines(name))
 
     def may_have_machine(self, name: str) -> bool:
         """Return whether one of its name is listed, or could be where nothing can be seen."""

@@ -17,18 +17,19 @@ from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.conversion.journal import Journal
+from tidepool.conversion.journal import Journal, as_driven
 from tidepool.conversion.ports import ConversionError
-from tidepool.conversion.processes import as_driven
 from tidepool.conversion.record import Conversion, newest
 from tidepool.infrastructures import Infrastructure, Machine
 from tidepool.infrastructures.several import Listing, listing
 from tidepool.scaling.cluster_state import ClusterState, PoolsState
+from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe.account_watch import AccountWatch, Held
 from tidepool.scaling.observe.kubernetes_watch import KubernetesWatch
 from tidepool.scaling.observe.observation import Observation, PoolsRecheck, Recheck
 from tidepool.scaling.observe.policies_file import PoliciesFile
+from tidepool.scaling.observe.pool_machines import PoolMachinesWriter, pool_machine_states
 from tidepool.scaling.observe.source import TIMES, PollInterval, Source, lost_nodes, unexplained
 from tidepool.scaling.ports import NotUp, Stack, StackError, StackOutputs
 from tidepool.scaling.usage import AccountUsage
@@ -86,6 +87,8 @@ class PoolDoors:
     kubernetes: KubernetesWatch
     #: Called where there is a pool; it may raise `ConversionError`.
     open_conversions: Callable[[], Journal]
+    #: Tells people who look at Kubernetes where machines of pools are.
+    writer: PoolMachinesWriter | None = None
 
 
 class Observer:
@@ -243,6 +246,11 @@ class Observer:
             self._conversions = self._pools.open_conversions()
         return self._conversions
 
+    def show_pools(self, told: StackOutputs, cluster: ClusterState, decision: Decision) -> None:
+        """Have people who look at Kubernetes see what was decided of machines of pools. Nobody waits for it."""
+        if self._pools is not None and self._pools.writer is not None and decision.machines:
+            self._pools.writer.show(told.kubernetes, pool_machine_states(cluster, decision))
+
     def expect(self) -> None:
         """Something was changed: look at all that it may have changed next time."""
         for source in (
@@ -270,6 +278,8 @@ class Observer:
             self._slurm.close()
         if self._pools is not None:
             self._pools.kubernetes.close()
+            if self._pools.writer is not None:
+                self._pools.writer.close()
         if self._conversions is not None:
             self._conversions.close()
             self._conversions = None
@@ -383,6 +393,7 @@ class Observer:
         return PoolsState(
             roles=None if "stack" in self._complaints else told.roles,
             kubernetes=seen,
+            kubernetes_at=self._now() - timedelta(seconds=self._pools.kubernetes.lag_s) if seen else None,
             conversions=conversions,
             unseen="; ".join(filter(None, unknown)),
         )

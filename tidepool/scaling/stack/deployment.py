@@ -15,7 +15,7 @@ from tidepool.cluster.roles import ROLES
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
-from tidepool.infrastructures.registry import descriptor, infrastructure_of_type
+from tidepool.infrastructures.registry import descriptor, image_of_resource, infrastructure_of_type
 from tidepool.scaling.cluster_state import Recorded, RecordedRole
 from tidepool.scaling.memory import at_location
 from tidepool.scaling.ports import Failure, NotUp, StackError, StackOutputs, UpOutcome
@@ -54,6 +54,8 @@ class Deployment:
     #: By node name, the machines of converged pools; and the URNs of their roles.
     roles: Mapping[str, RecordedRole] = field(default_factory=dict)
     role_urns: Mapping[str, str] = field(default_factory=dict)
+    #: By node name: its machine's connection.
+    connections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def read_deployment(document: Mapping[str, Any]) -> Deployment:
@@ -69,6 +71,7 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
         urns: defaultdict[str, dict[str, None]] = defaultdict(dict)
         machines: defaultdict[str, RecordedRole] = defaultdict(RecordedRole)
         role_urns: dict[str, str] = {}
+        connections: dict[str, Mapping[str, Any]] = {}
         outputs: Mapping[str, Any] = {}
         images: dict[str, str] = {}
         has_cut_off = False
@@ -77,6 +80,9 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
             if parent == FLEET_TYPE and _is_node(name, resource.get("parent", "")):
                 urns[name][resource["urn"]] = None
                 nodes[name] = _with(nodes[name], kind, resource)
+                machine = (resource.get("inputs") or {}).get("machine")
+                if kind == NODE_TYPE and not resource.get("delete") and isinstance(machine, dict):
+                    connections[name] = machine
             elif parent == POOL_TYPE and _is_node(name, resource.get("parent", "")):
                 machines[name] = _in_pool(machines[name], kind, resource)
                 if kind == ROLE_TYPE and not resource.get("delete"):
@@ -104,6 +110,7 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
         has_cut_off=has_cut_off,
         roles=dict(sorted(machines.items())),
         role_urns=role_urns,
+        connections=connections,
     )
 
 
@@ -140,7 +147,9 @@ def stack_outputs(
         recorded=_located(deployment.recorded, spec, outputs.get("places") or {}),
         images={fleet: digest for fleet, digest in digests.items() if digest},
         roles=deployment.roles,
+        connections=deployment.connections,
         kubernetes=outputs.get("kubernetes") or {},
+        suspended={name: HostSet(hosts) for name, hosts in (outputs.get("suspended") or {}).items()},
     )
 
 
@@ -203,8 +212,10 @@ def _with(node: Recorded, kind: str, resource: Mapping[str, Any]) -> Recorded:
     if resource.get("initErrors"):
         node = replace(node, pending=True)
     if kind == NODE_TYPE:
-        return replace(node, membership=True)
+        return replace(node, membership=True, is_suspended=_is_suspended(resource))
     infrastructure = infrastructure_of_type(kind)
+    if image := image_of_resource(kind, resource.get("inputs") or {}):
+        node = replace(node, image=image)
     if not infrastructure:
         return replace(node, machine=True)
     return replace(
@@ -212,8 +223,11 @@ def _with(node: Recorded, kind: str, resource: Mapping[str, Any]) -> Recorded:
         machine=True,
         infrastructure=infrastructure,
         machine_id=_machine_id(descriptor(infrastructure).machine_id, resource),
-        image=str((resource.get("inputs") or {}).get("image", "")),
     )
+
+
+def _is_suspended(resource: Mapping[str, Any]) -> bool:
+    return (resource.get("inputs") or {}).get("power") == "suspended"
 
 
 def _machine_id(output: str, resource: Mapping[str, Any]) -> str:
@@ -286,7 +300,9 @@ def outcome(
             if name not in wanted or done.get("planning"):
                 continue
             seen.add(name)
-            if op in _MADE and kind in _SERVING:
+            if op in _MADE and kind == NODE_TYPE and _is_suspended(done["metadata"].get("new") or {}):
+                removed.add(name)
+            elif op in _MADE and kind in _SERVING:
                 (made if _is_up(done["metadata"]) else coming).add(name)
             elif op.startswith("delete"):
                 removed.add(name)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -40,6 +40,7 @@ from tidepool.scaling.stack.turn import try_turn
 
 _PARALLEL: Final = 256
 _NOWHERE: Final[Mapping[str, str]] = FrozenDict()
+_NONE_SUSPENDED: Final[Mapping[str, HostSet]] = FrozenDict()
 #: Longer than any node of an `up` may take, and than a golden image that has to be built first.
 _UP_S: Final = 1800.0
 _PREVIEW_S: Final = 120.0
@@ -114,10 +115,11 @@ class PulumiStack:
         *,
         locations: Mapping[str, str] = _NOWHERE,
         refresh: Collection[str] = (),
+        suspended: Mapping[str, HostSet] = _NONE_SUSPENDED,
     ) -> UpOutcome:
         all_nodes = frozenset({*nodes, *refresh})
         errand = _Errand(
-            self._desired_state(desired, all_nodes, locations),
+            replace(self._desired_state(desired, all_nodes, locations), suspended=suspended),
             all_nodes,
             lambda: self._targets(all_nodes, desired, locations),
             bool(refresh),
@@ -166,6 +168,7 @@ class PulumiStack:
         nodes: Collection[str],
         *,
         locations: Mapping[str, str] = _NOWHERE,
+        suspended: Mapping[str, HostSet] = _NONE_SUSPENDED,
     ) -> str:
         # Not by the SDK's own `preview`, which has the engine send its events to a server in this process.
         words = ["preview", "--stack", self._location.name, "--non-interactive", "--color", "never"]
@@ -179,7 +182,9 @@ class PulumiStack:
                 return command.run(
                     words,
                     str(self._location.folder),
-                    self._variables(self._desired_state(desired, nodes, locations)),
+                    self._variables(
+                        replace(self._desired_state(desired, nodes, locations), suspended=suspended)
+                    ),
                 ).stdout
         except OSError as error:
             # A full disk, most of all.

@@ -25,10 +25,10 @@ from tidepool.clients.slurm.scontrol import (
     PartitionState,
     Reservation,
 )
+from tidepool.clients.slurm.submission import submitted
 from tidepool.cluster.hostlist import expand, fold
 from tidepool.simulation.slurm.placement import has_features, need
 from tidepool.simulation.slurm.state import DRAIN, OFF, FakeState
-from tidepool.simulation.slurm.submission import submitted
 
 WHERE: Final = "in the fake"
 
@@ -197,6 +197,11 @@ class SimulatedSlurm(FakeState):
         for job in self._tasks(job_id, array_id):
             if not job.state.has_ended:
                 self.finish(job.job_id, JobState.CANCELLED)
+
+    def release(self, job_id: int) -> None:
+        self._begin_call()
+        for job in self._tasks(job_id, ""):
+            self.queue.release(job.job_id)
 
     def requeue(self, job_id: int, *, array_id: str = "") -> None:
         self._begin_call()

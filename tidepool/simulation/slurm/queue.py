@@ -16,6 +16,7 @@ from typing import Final
 from tidepool.clients.slurm.job import Job, JobState
 from tidepool.clients.slurm.request import JobRequest
 from tidepool.clients.slurm.scontrol import Node, NodeBase, NodeState
+from tidepool.clients.slurm.submission import FIRST_PRIORITY
 from tidepool.cluster.hostlist import expand
 from tidepool.simulation.slurm.placement import (
     FreeResources,
@@ -121,6 +122,14 @@ class FakeQueue:
         if self._remember_s < inf:
             self.at(now + timedelta(seconds=self._remember_s), lambda _: self.expire(job_id))
         self.finished(self.ended[job_id])
+
+    def release(self, job_id: int) -> None:
+        """A job that is held waits its turn."""
+        job = self.waiting.get(job_id)
+        if job is not None and not job.priority:
+            self.waiting[job_id] = job._replace(priority=FIRST_PRIORITY - job_id, reason="None")
+            self._order = None
+            self.touch()
 
     def put_back(self, job_id: int, now: datetime, otherwise: JobState) -> None:
         """A running job is put back into the queue; it ends as ``otherwise`` where it is not to be requeued."""

@@ -21,6 +21,7 @@ from tests.scaling.decide.pools.looks import (
 from tidepool.clients.kubernetes.objects import Requirement, Resources, Taint, Toleration
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
+from tidepool.infrastructures import Machine
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import moved, unmoved
@@ -407,6 +408,65 @@ def test_what_a_side_has_forgotten_is_mended_by_its_role_once_more(
     assert convert.reason.startswith("it is gone on with: it")
 
 
+def volatile(state: str) -> tuple[Machine, ...]:
+    """A machine whose root is in memory."""
+    return (replace(machine("shared-1", state), is_volatile=True),)
+
+
+NOT_READY = {"shared-1": kube_node("shared-1", ready=False)}
+
+
+@pytest.mark.parametrize(
+    ("role", "state", "seen_as", "why"),
+    [
+        ("slurm", "stopped", {}, "it is off, with nothing on it"),
+        ("slurm", "stopped", {"nodes": {"shared-1": node("shared-1", "DOWN")}}, "it is off"),
+        ("slurm", "stopped", {"nodes": {"shared-1": node("shared-1", "ALLOCATED")}}, "it is off"),
+        ("kubernetes", "stopped", {}, "it is off, with nothing on it"),
+        ("kubernetes", "stopped", {"kube_nodes": NOT_READY}, "it is off"),
+        # It was off, and is on again as nobody's.
+        ("slurm", "running", {"nodes": {"shared-1": node("shared-1", "DOWN")}}, "which has given it up"),
+        ("kubernetes", "running", {"kube_nodes": NOT_READY}, "which has given it up"),
+    ],
+)
+def test_a_machine_whose_root_is_in_memory_is_given_the_role_that_went_with_its_power(
+    role: Role, state: str, seen_as: dict[str, Any], why: str
+) -> None:
+    of = pools_spec(pool(machines=1))
+    seen = look({"shared-1": role}, of=of, machines=volatile(state), **seen_as)
+    first = decided(seen)
+    assert not moves(first)
+    assert first.machines["shared-1"].standing == "ill"
+    convert = the_move(decide(replace(seen, at=AT + seconds(31)), first.memory))
+    assert (convert.to, convert.repairs) == (role, True)
+    assert why in convert.reason
+    # One that keeps its disk comes with its role, and is not ours to switch on.
+    kept = replace(seen, machines=(machine("shared-1", state),), at=AT + seconds(31))
+    assert not moves(decide(kept, first.memory))
+
+
+@pytest.mark.parametrize(
+    ("role", "state", "seen_as"),
+    [
+        ("slurm", "stopped", {"nodes": {"shared-1": node("shared-1", "IDLE+DRAIN", "broken fan")}}),
+        ("kubernetes", "stopped", {"kube_nodes": {"shared-1": kube_node("shared-1", unschedulable=True)}}),
+        # Of one that Slurm waits for still, or whose host does not answer, nothing is known.
+        ("slurm", "running", {"nodes": {"shared-1": node("shared-1", "IDLE+NOT_RESPONDING")}}),
+        ("slurm", "unknown", {"nodes": {"shared-1": node("shared-1", "DOWN")}}),
+        ("kubernetes", "unknown", {"kube_nodes": NOT_READY}),
+        ("slurm", "running", {}),
+        ("kubernetes", "running", {}),
+    ],
+)
+def test_one_that_a_person_holds_or_of_which_that_is_not_known_is_left_alone(
+    role: Role, state: str, seen_as: dict[str, Any]
+) -> None:
+    of = pools_spec(pool(machines=1))
+    seen = look({"shared-1": role}, of=of, machines=volatile(state), **seen_as)
+    first = decided(seen)
+    assert not moves(decide(replace(seen, at=AT + seconds(60)), first.memory))
+
+
 @pytest.mark.parametrize(
     ("role", "held"),
     [
@@ -446,6 +506,25 @@ def test_what_is_moving_moves_once_and_after_a_while_again() -> None:
     assert not moves(decide(later, first.memory))
     assert moves(decide(replace(seen, at=AT + seconds(61)), first.memory))
     assert moves(decide(later, unmoved(first.memory, ["shared-1"])))
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_machine_that_has_come_since_kubernetes_was_looked_at_is_on_its_way(before: bool) -> None:
+    """Pods wait there that have room on it by now, and no other machine moves for them."""
+    done = conversion("shared-4", "kubernetes", "done", ended_s_ago=1)
+    seen = look(roles(1), pods=(pod("web"),), conversions=(done,), kube_nodes={"shared-4": None})
+    at = AT - seconds(1.5 if before else 0.5)
+    decision = decided(replace(seen, pools=replace(seen.pools, kubernetes_at=at)))
+    assert moves(decision) == ({} if before else {"shared-1": "kubernetes"})
+    assert decision.machines["shared-4"].standing == ("moving" if before else "ill")
+
+
+def test_a_machine_that_kubernetes_had_a_moment_ago_is_on_its_way_to_slurm() -> None:
+    done = conversion("shared-4", "slurm", "done", ended_s_ago=1)
+    seen = look(roles(), conversions=(done,), kube_nodes={"shared-4": kube_node("shared-4")})
+    at = AT - seconds(1.5)
+    decision = decided(replace(seen, pools=replace(seen.pools, kubernetes_at=at)))
+    assert decision.machines["shared-4"].standing == "moving"
 
 
 def test_a_new_pod_takes_no_machine_that_is_on_its_way_for_another() -> None:

@@ -12,6 +12,7 @@ from tidepool.clients.kubernetes.objects import POOL_LABEL, Pod
 from tidepool.clients.kubernetes.objects import Node as KubernetesNode
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import Role
+from tidepool.conversion.next_step import SAID
 from tidepool.conversion.record import CANCELLABLE, Conversion
 from tidepool.conversion.slurm_side import is_our_hold
 from tidepool.scaling.cluster_state import ClusterState, RecordedRole, is_at_work
@@ -145,6 +146,8 @@ class _Look:
             if conversion.phase == "done":
                 self._done[conversion.order.node] = conversion
         self._abandoned: dict[str, datetime] = {}
+        #: Those whose root is in memory, and whether they run.
+        self._volatile = {each.key.node: each.state for each in state.machines or () if each.is_volatile}
 
     def survey(self) -> Survey:
         statuses = {}
@@ -187,6 +190,10 @@ class _Look:
             return status._replace(standing="moving", why="an operation on it is under way")
         ended, done = self._ended.get(name), self._done.get(name)
         if done is not None and done.order.to == role:
+            if done.ended is not None and done.ended > (self._state.pools.kubernetes_at or done.ended):
+                return status._replace(
+                    standing="moving", to=role, why="Kubernetes was looked at before it had its role"
+                )
             moved = "" if done.order.by in _NOBODYS else f"a {done.order.by} moved it"
             status = status._replace(since=done.ended, wanted=moved)
         if ended is not None and ended.phase == "stopped" and ended.cancel_by not in _NOBODYS:
@@ -251,9 +258,29 @@ class _Look:
         if self._state.pools.kubernetes is None and status.role == "kubernetes":
             return status._replace(why=self._unseen())
         status = self._in_slurm(status) if status.role == "slurm" else self._in_kubernetes(status)
+        if why := self._lost_its_role(status):
+            # Nothing is lost by it any more: whoever gives it its role switches it on, where it is off.
+            return self._repaired(status._replace(standing="ill", why=why))
         if status.standing != "idle":
             return status
         return status._replace(idle_since=self._idle_since(status))
+
+    def _lost_its_role(self, status: MachineStatus) -> str:
+        """Say why a machine whose root is in memory has not the role that it had: it is off, or was; empty where it may have."""
+        state = self._volatile.get(status.name)
+        if state is None or status.standing == "held" or status.role is None:
+            return ""
+        serves = f"it serves {SAID[status.role]}"
+        if state == "stopped":
+            return f"{serves}, and it is off, with nothing on it"
+        node = self._known.get(status.name)
+        is_given_up = (
+            slurm_status(self._nodes.get(status.name)) is SlurmStatus.DOWN
+            if status.role == "slurm"
+            else node is not None and not node.ready
+        )
+        # It may have booted again by itself: asking it is a conversion's.
+        return f"{serves}, which has given it up" if state == "running" and is_given_up else ""
 
     def _as_slurm_has_it(self, status: MachineStatus) -> MachineStatus:
         """Return the status where its role is not known. Jobs go to a node that is up, whatever else is to be seen."""
