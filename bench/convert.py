@@ -5,9 +5,10 @@ the command says is held against the world: a pod is scheduled and runs there, o
 
     python bench/convert.py [--rounds 30] [--machines 8] [--write docs/benchmarks/convert.md] [--chart convert.svg]
     python bench/convert.py --vms --rounds 5 --machines 2 [--write docs/benchmarks/convert_vms.md]
+    python bench/convert.py --by-image --rounds 3 --machines 1 [--write docs/benchmarks/convert_by_image.md]
 
 With ``--vms`` the machines are of libvirt, emulated, with a kernel and a systemd of their own; the control planes are of this
-machine.
+machine. With ``--by-image`` they are such VMs whose roles have an image each: Debian 12 for Slurm, Debian 13 for Kubernetes.
 
 *machine* is from when somebody begins to carry the order out until the new side gives the machine work, by the journal;
 *command* is the whole of `tidepool convert`, from its start to its exit.
@@ -33,7 +34,7 @@ from bench import engine as engine_bench  # noqa: E402
 from bench.local import scratch  # noqa: E402
 from bench.page import add_page_option  # noqa: E402
 from tests.golden import CONVERGED, golden_store  # noqa: E402
-from tests.whole.pools import POOL, PoolCluster, a_pool_cluster  # noqa: E402
+from tests.whole.pools import PoolCluster, a_pool_cluster  # noqa: E402
 from tests.whole.vms import a_pool_of_vms  # noqa: E402
 from tidepool.charts.box_plot import write_box_plots  # noqa: E402
 from tidepool.clients.slurm import JobState  # noqa: E402
@@ -52,6 +53,7 @@ class Targets:
 
 HERE: Final = Targets({"kubernetes": 3.0, "slurm": 2.0}, 5.0)
 VMS: Final = Targets({"kubernetes": 20.0, "slurm": 10.0})
+BY_IMAGE: Final = Targets({"kubernetes": 120.0, "slurm": 120.0})
 #: How many times as long as one all may take.
 AT_ONCE: Final = 3.0
 #: For a pod, or a job, to run on a machine that has been converted.
@@ -59,6 +61,7 @@ WORK_S: Final = 300.0
 #: Of the thesis, in seconds: what comes closest to each.
 THESIS: Final = {"slurm": 183.91, "kubernetes": 145.17}
 _WAYS: Final[tuple[Role, ...]] = ("kubernetes", "slurm")
+_SAID_OF_STEPS: Final = {"image": "a new disk of the other image, and started", "boot": "until it answers"}
 
 
 @dataclass
@@ -75,11 +78,13 @@ class Measured:
         return [row.driven_s for row in self.rows]
 
 
-def one(pool: PoolCluster, rounds: int, tell: Callable[[str], None]) -> dict[Role, Measured]:
-    """One machine, there and back, so many times; the first time of each is not counted."""
+def one(
+    pool: PoolCluster, rounds: int, tell: Callable[[str], None], *, warms_up: bool = True
+) -> dict[Role, Measured]:
+    """One machine, there and back, so many times; where it ``warms_up``, once more at first, which is not counted."""
     found: dict[Role, Measured] = {way: Measured() for way in _WAYS}
-    node = f"{POOL}-1"
-    for number in range(rounds + 1):
+    node = pool.names[0]
+    for number in range(0 if warms_up else 1, rounds + 1):
         for way in _WAYS:
             command_s = _converted(pool, way, node)
             began = time.perf_counter()
@@ -124,15 +129,19 @@ def report(
     for phase in PHASES:
         if any(phase in each.phases for way in _WAYS for each in one_s[way].rows):
             row(f"phase `{phase}`", partial(_of_phase, phase))
+    for step, said in _SAID_OF_STEPS.items():
+        if any(step in each.steps for way in _WAYS for each in one_s[way].rows):
+            row(f"of `imaging`: {said}", partial(_of_step, step))
     command = f"{targets.command_s:g} s" if targets.command_s < float("inf") else ""
     row("command: `tidepool convert`, through the graph", lambda it: it.command_s, command)
     row("then: a pod runs there, a job has run", lambda it: it.work_s)
-    cells = [f"{_part(all_s[way], part):.2f} s" for way in _WAYS for part in (0.5, 0.95)]
-    times = [_part(all_s[way], 0.5) / _part(one_s[way].command_s, 0.5) for way in _WAYS]
-    lines.append(f"| {machines} machines by one command | {' | '.join(cells)} | {AT_ONCE:g} x one |")
-    lines.append(
-        f"| as many times as long as one | {times[0]:.2f} x | | {times[1]:.2f} x | | {AT_ONCE:g} x |"
-    )
+    if all(all_s.values()):
+        cells = [f"{_part(all_s[way], part):.2f} s" for way in _WAYS for part in (0.5, 0.95)]
+        times = [_part(all_s[way], 0.5) / _part(one_s[way].command_s, 0.5) for way in _WAYS]
+        lines.append(f"| {machines} machines by one command | {' | '.join(cells)} | {AT_ONCE:g} x one |")
+        lines.append(
+            f"| as many times as long as one | {times[0]:.2f} x | | {times[1]:.2f} x | | {AT_ONCE:g} x |"
+        )
     lines.append(f"| the thesis | {THESIS['kubernetes']:g} s (deprovision) | | {THESIS['slurm']:g} s | | |")
     return "\n".join(lines)
 
@@ -160,7 +169,9 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--machines", type=int, default=8)
-    parser.add_argument("--vms", action="store_true", help="machines of libvirt, emulated")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--vms", action="store_true", help="machines of libvirt, emulated")
+    kind.add_argument("--by-image", action="store_true", help="the same, with an image for each role")
     add_page_option(parser)
     parser.add_argument("--chart", type=Path, help="box plots by phase, SVG or PNG")
     given = parser.parse_args()
@@ -168,10 +179,11 @@ def main() -> int:
     def tell(line: str) -> None:
         sys.stderr.write(f"{line}\n")
 
-    targets = VMS if given.vms else HERE
-    with scratch() as folder, a_pool(folder, given.machines, vms=given.vms) as pool:
-        one_s = one(pool, given.rounds, tell)
-        all_s = together(pool, max(3, given.rounds // 6), tell)
+    targets = BY_IMAGE if given.by_image else VMS if given.vms else HERE
+    with scratch() as folder, a_pool(folder, given.machines, vms=given.vms, by_image=given.by_image) as pool:
+        # A machine that is made anew is as new each time.
+        one_s = one(pool, given.rounds, tell, warms_up=not given.by_image)
+        all_s = together(pool, max(3, given.rounds // 6) if given.machines > 1 else 0, tell)
     text = (
         f"{time.strftime('%Y-%m-%d')}, {engine_bench.machine()}; {given.rounds} rounds of one machine, of a pool of "
         f"{given.machines}.\n\n{report(one_s, all_s, given.machines, targets)}\n"
@@ -190,8 +202,10 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def a_pool(folder: Path, machines: int, *, vms: bool) -> AbstractContextManager[PoolCluster]:
+def a_pool(folder: Path, machines: int, *, vms: bool, by_image: bool) -> AbstractContextManager[PoolCluster]:
     """Return a pool that is up within, and of which nothing is left."""
+    if by_image:
+        return a_pool_of_vms(folder, 0, by_image=machines)
     if vms:
         return a_pool_of_vms(folder, machines)
     return a_pool_cluster(folder, golden_store("debian-12", CONVERGED), machines)
@@ -211,7 +225,7 @@ def _converted(pool: PoolCluster, way: Role, *nodes: str) -> float:
 def _works(pool: PoolCluster, way: Role, node: str, number: int) -> None:
     """A pod, or a job, runs on the machine."""
     if way == "kubernetes":
-        pool.pod(f"works-{number}", "true", node=node)
+        pool.pod(f"works-{number}", "true", node=node, pool=node.rpartition("-")[0])
         assert pool.until_pod(f"works-{number}", "Running", "Succeeded", timeout_s=WORK_S).node == node
         pool.until_pod(f"works-{number}", "Succeeded", timeout_s=WORK_S)
     else:
@@ -221,6 +235,10 @@ def _works(pool: PoolCluster, way: Role, node: str, number: int) -> None:
 
 def _of_phase(phase: Phase, measured: Measured) -> list[float]:
     return [row.phases.get(phase, 0.0) for row in measured.rows]
+
+
+def _of_step(step: str, measured: Measured) -> list[float]:
+    return [row.steps.get(step, 0.0) for row in measured.rows]
 
 
 def _part(seconds: Sequence[float], part: float) -> float:

@@ -16,7 +16,7 @@ from tests.simulation.kubernetes.fake import FakeKubernetes
 from tests.simulation.slurm import FakeSlurm
 from tidepool.clients.kubernetes.objects import POOL_LABEL, STACK_LABEL, BootstrapToken, Pod
 from tidepool.clients.slurm import JobRequest, JobState, Slots
-from tidepool.cluster.roles import Role
+from tidepool.cluster.roles import ROLES, Role
 from tidepool.conversion.convert import Parties, convert
 from tidepool.conversion.journal import Journal
 from tidepool.conversion.kubernetes_side import KubernetesSide
@@ -182,6 +182,10 @@ class Machine:
         self.registers: datetime | None = None
         #: Each is a verb and a role that fails.
         self.faults: set[str] = set()
+        #: Whose image its disk has; None: one for both. When it answers, and what never boots.
+        self.disk: Role | None = None
+        self.up = START
+        self.unbootable: set[Role] = set()
 
     def roles_now(self) -> frozenset[Role]:
         return frozenset(self.running | self.credentials)
@@ -192,8 +196,18 @@ class Machine:
             self.registers = None
             site.slurm.boot(NODE)
 
+    def image(self, role: Role) -> None:
+        """Its disk is new, and it boots; what ran there ends with it."""
+        for each in [*self.running]:
+            self.stop(each)
+        self.credentials.clear()
+        self.disk = role
+        boots = timedelta(days=9999) if role in self.unbootable else timedelta(seconds=40)
+        self.up = self._site.time + boots
+
     def start(self, role: Role, token: str) -> None:
         site = self._site
+        assert self.disk in (None, role), "a role on the image of the other"
         if role == "slurm":
             if "slurm" not in self.running:
                 self.registers = site.time + timedelta(seconds=0.2)
@@ -250,11 +264,28 @@ class _Reached:
         self._site.machine.credentials.discard(role)
         self._site.moment()
 
+    def can_image(self) -> bool:
+        return self._site.machine.disk is not None
+
+    def imaged(self) -> frozenset[Role]:
+        self._site.moment()
+        disk = self._site.machine.disk
+        return frozenset(ROLES if disk is None else (disk,))
+
+    def image(self, role: Role) -> None:
+        self._site.moment()
+        if f"image {role}" in self._site.machine.faults:
+            raise ConversionError(f"the machine cannot be given the image of {role}")
+        self._site.machine.image(role)
+        self._site.moment()
+
     def left_behind(self, role: Role) -> tuple[str, ...]:
         return ()
 
     def _moment(self, what: str) -> None:
         self._site.moment()
+        if self._site.machine.up > self._site.time:
+            raise ConversionError("it boots")
         if what in self._site.machine.faults:
             raise ConversionError(f"the machine cannot be reached to {what}")
 

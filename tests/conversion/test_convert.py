@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -335,6 +336,230 @@ def test_a_driver_that_is_killed_at_any_call_is_gone_on_for(tmp_path: Path, to: 
     assert nth > 40
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "to"),
+    [
+        ("forced", "kubernetes"),
+        ("forced", "slurm"),
+        ("late", "kubernetes"),
+        ("unbootable", "slurm"),
+        ("both", "kubernetes"),
+    ],
+)
+def test_a_driver_that_is_killed_at_any_call_of_an_imaging_is_gone_on_for(
+    tmp_path: Path, mode: str, to: Role
+) -> None:
+    """The same with an image for each role: it comes up with the new one, or with the old one as it was, and nothing is lost."""
+    leaves: Role = "kubernetes" if to == "slurm" else "slurm"
+    nth, was_killed = 0, True
+    while was_killed:
+        nth += 1
+        world = World(tmp_path / f"{nth}")
+        world.serve_by_image(leaves)
+        world.sides[leaves].begin("4711")
+        # The waiting for a machine that boots is the same again and again.
+        world.haste = 200
+        if mode == "late":
+            world.sides[to].joins_after_s = None
+        if mode in ("unbootable", "both"):
+            world.machine.boots_s[to] = None
+        if mode == "both":
+            world.machine.boots_s[leaves] = None
+        calls = [0]
+
+        def at(_: str, world: World = world, calls: list[int] = calls, nth: int = nth) -> None:
+            world.check()
+            calls[0] += 1
+            world.killed = calls[0] == nth
+
+        world.at = at
+        conversion = world.order(to, is_forced=True)
+        was_killed = world.drive_killed(conversion)
+        world.at = lambda _, world=world: world.check()  # type: ignore[misc]
+        done = world.drive(conversion)
+        ends = {"forced": "done", "both": "failed"}.get(mode, "stopped")
+        assert done.phase == ends, f"killed at call {nth}: {done.text}"
+        assert world.machine.disk == (to if mode == "forced" else leaves)
+        if mode != "both":
+            is_only(world, to if mode == "forced" else leaves)
+        assert [work.name for work in done.work] == ["4711"]
+    assert nth > 40
+
+
+@pytest.mark.parametrize(("leaves", "to"), [("slurm", "kubernetes"), ("kubernetes", "slurm")])
+def test_an_idle_machine_whose_roles_have_an_image_each_is_made_anew(
+    world: World, leaves: Role, to: Role
+) -> None:
+    world.serve_by_image(leaves)
+    done = world.drive(world.order(to))
+    assert (done.phase, done.text, world.machine.disk) == ("done", "", to)
+    is_only(world, to)
+    phases = [name for name in done.began if "/" not in name]
+    assert phases == ["asked", "holding", "emptying", "leaving", "imaging", "joining", "done"]
+    # Its credentials are shredded before its disk is taken away.
+    assert world.calls.index(f"machine.lose {leaves}!") < world.calls.index(f"machine.image {to}")
+    assert world.calls.count(f"machine.image {to}") == 1
+    assert done.began["imaging/imaged"] < done.began["joining"]
+
+
+def test_a_machine_that_has_the_image_of_its_role_keeps_it(world: World) -> None:
+    """A role that is taken anew, or for the first time, is none of another image."""
+    world.serve_by_image("slurm")
+    world.sides["slurm"].known_since = None
+    assert world.drive(world.order("slurm")).phase == "done"
+    assert not [call for call in world.calls if call.startswith("machine.image ")]
+
+
+def test_a_machine_whose_first_role_is_not_that_of_the_image_that_it_was_made_from(world: World) -> None:
+    world.machine.disk = "slurm"
+    world.machine.boots_s["kubernetes"] = None
+    done = world.drive(world.order("kubernetes"))
+    assert done.phase == "failed"
+    assert "it did not come up with the image of Kubernetes within 600 s" in done.text
+    world.machine.boots_s["kubernetes"] = 45
+    assert world.drive(world.order("kubernetes")).phase == "done"
+    is_only(world, "kubernetes")
+    assert world.calls.count("machine.image kubernetes") == 2
+
+
+def test_an_image_that_does_not_boot_is_gone_back_from(world: World) -> None:
+    world.serve_by_image("slurm")
+    world.machine.boots_s["kubernetes"] = None
+    conversion = world.order("kubernetes")
+    done = world.drive(conversion)
+    assert done.phase == "stopped"
+    assert done.text == "it did not come up with the image of Kubernetes within 600 s: it boots"
+    assert world.machine.disk == "slurm"
+    is_only(world, "slurm")
+    assert done.ended is not None
+    assert 600 < (done.ended - START).total_seconds() < 660
+
+
+def test_a_machine_that_no_image_boots_has_failed_and_the_next_order_makes_it_anew(world: World) -> None:
+    world.serve_by_image("slurm")
+    world.machine.boots_s = {"slurm": None, "kubernetes": None}
+    conversion = world.order("kubernetes")
+    done = world.drive(conversion)
+    assert done.phase == "failed"
+    assert done.text == (
+        "it did not come up with the image of Kubernetes within 600 s: it boots; then it could not be made what it was: it boots"
+    )
+    assert done.ended is not None
+    assert (done.ended - START).total_seconds() <= longest_s(conversion.order, by_image=True)
+    world.machine.boots_s = {"slurm": 40, "kubernetes": 45}
+    # Nobody can ask it anything, and nobody knows it: nothing is lost by that.
+    assert world.drive(world.order("slurm")).phase == "done"
+    is_only(world, "slurm")
+
+
+@pytest.mark.parametrize("to", ROLES)
+@pytest.mark.parametrize("by_image", [True, False])
+def test_a_driver_that_is_killed_at_any_call_of_a_conversion_of_a_machine_that_is_off_is_gone_on_for(
+    tmp_path: Path, to: Role, by_image: bool
+) -> None:
+    """Its power went while a job ran; Slurm knows it still. It is booted once with the image of the role that it is to have."""
+    nth, was_killed = 0, True
+    while was_killed:
+        nth += 1
+        world = World(tmp_path / f"{nth}")
+        if by_image:
+            world.serve_by_image("slurm")
+        else:
+            world.serve("slurm")
+        world.sides["slurm"].begin("4711")
+        world.cut_power()
+        world.haste = 200
+        calls = [0]
+
+        def at(_: str, world: World = world, calls: list[int] = calls, nth: int = nth) -> None:
+            world.check()
+            calls[0] += 1
+            world.killed = calls[0] == nth
+
+        world.at = at
+        conversion = world.order(to, is_forced=True)
+        was_killed = world.drive_killed(conversion)
+        world.at = lambda _, world=world: world.check()  # type: ignore[misc]
+        done = world.drive(conversion)
+        assert done.phase == "done", f"killed at call {nth}: {done.text}"
+        assert world.machine.disk == (to if by_image else None)
+        is_only(world, to)
+    assert nth > 40
+
+
+def test_a_machine_that_is_off_and_is_to_be_what_it_was_is_booted(world: World) -> None:
+    world.serve("slurm")
+    world.cut_power()
+    done = world.drive(world.order("slurm"))
+    assert (done.phase, [name for name in done.began if "/" not in name][4:]) == (
+        "done",
+        ["imaging", "joining", "done"],
+    )
+    is_only(world, "slurm")
+
+
+def test_a_machine_that_is_off_and_does_not_boot_has_failed_and_the_next_order_boots_it(world: World) -> None:
+    world.serve("slurm")
+    world.cut_power()
+    world.machine.boots_s["kubernetes"] = None
+    done = world.drive(world.order("kubernetes"))
+    assert (done.phase, "did not come up" in done.text) == ("failed", True)
+    world.machine.boots_s["kubernetes"] = 45
+    # It is on and does not answer; no side knows it.
+    world.machine.boots_anew = True
+    assert world.drive(world.order("kubernetes")).phase == "done"
+    is_only(world, "kubernetes")
+
+
+def test_a_machine_that_does_not_answer_and_that_a_side_knows_is_not_made_anew(world: World) -> None:
+    world.serve_by_image("slurm")
+    world.machine.up = None
+    done = world.drive(world.order("kubernetes"))
+    assert (done.phase, done.text) == ("stopped", "nothing was done within 60 s: it boots")
+    assert not [call for call in world.calls if call.startswith("machine.image ")]
+
+
+def test_what_cannot_be_imaged_goes_back_to_what_it_was(world: World) -> None:
+    world.serve_by_image("slurm")
+    world.machine.faults["image kubernetes"] = "no space left on device"
+    done = world.drive(world.order("kubernetes"))
+    assert done.phase == "stopped"
+    assert done.text.endswith("within 600 s: no space left on device")
+    is_only(world, "slurm")
+
+
+def test_one_that_dies_while_it_joins_is_made_anew_from_the_image_that_it_had(world: World) -> None:
+    """It says nothing any more, so nothing can be taken from it; its disk goes with all that is on it."""
+    world.serve_by_image("slurm")
+    world.sides["kubernetes"].joins_after_s = None
+
+    def dies() -> None:
+        world.machine.up = None
+        world.machine.running.clear()
+
+    at_nth(world, "machine.take kubernetes!", dies)
+    done = world.drive(world.order("kubernetes"))
+    assert done.phase == "stopped"
+    assert world.machine.disk == "slurm"
+    is_only(world, "slurm")
+
+
+def test_an_imaging_is_past_the_point_of_no_return(world: World) -> None:
+    world.serve_by_image("slurm")
+    said: list[str] = []
+
+    def cancel() -> None:
+        try:
+            world.journal.cancel("shared-1", "anna")
+        except ConversionError as error:
+            said.append(str(error))
+
+    at_nth(world, "machine.image kubernetes half", cancel)
+    assert world.drive(world.order("kubernetes")).phase == "done"
+    assert "past the point of no return (imaging)" in said[0]
+
+
 @pytest.mark.parametrize("to", ["slurm", "kubernetes"])
 @pytest.mark.parametrize("call", ["machine.lose {} half", "machine.take {} half", "{}.hold!"])
 def test_one_that_nobody_drove_for_an_hour_goes_on_where_it_was(world: World, to: Role, call: str) -> None:
@@ -411,3 +636,21 @@ def test_the_longest_that_it_lasts_is_the_sum_of_its_deadlines(world: World) -> 
     assert done.phase == "failed"
     assert done.ended is not None
     assert (done.ended - START).total_seconds() <= longest_s(conversion.order)
+
+
+def test_a_machine_that_answers_slowly_is_asked_more_seldom(world: World) -> None:
+    """An answer takes it a processor, which it needs for what is waited for."""
+    answer_s = 1.5
+
+    def slowly(call: str) -> None:
+        if call == "machine.roles":
+            world.time += timedelta(seconds=answer_s)
+
+    world.at = slowly
+    world.serve("slurm")
+    world.sides["kubernetes"].joins_after_s = 30
+    done = world.drive(world.order("kubernetes"))
+    assert done.phase == "done"
+    joining_s = (done.began["done"] - done.began["joining"]).total_seconds()
+    last_calls = world.calls[world.calls.index("machine.take kubernetes") :]
+    assert 0 < last_calls.count("machine.roles") * answer_s < joining_s / 4

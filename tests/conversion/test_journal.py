@@ -24,8 +24,9 @@ from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
 from tidepool.conversion.journal import Journal
 from tidepool.conversion.ports import ConversionError, NotOrdered, TakenOver
-from tidepool.conversion.processes import is_dead, new_driver
-from tidepool.conversion.record import Conversion, Order, Work, read, stamp, written
+from tidepool.conversion.record import Conversion, Order, Work, read, written
+from tidepool.journals.journal_file import stamp
+from tidepool.journals.processes import is_dead, new_driver
 
 AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
@@ -216,7 +217,7 @@ def test_a_driver_whose_process_is_gone_is_followed_at_once(tmp_path: Path) -> N
         program = (
             "import sys, signal\n"
             "from datetime import datetime, UTC\nfrom pathlib import Path\n"
-            "from tidepool.conversion.processes import new_driver\n"
+            "from tidepool.journals.processes import new_driver\n"
             "from tidepool.conversion.journal import Journal\n"
             "journal = Journal(Path(sys.argv[1]))\n"
             "print(journal.take_over(1, new_driver(), datetime.now(UTC), 60), flush=True)\n"

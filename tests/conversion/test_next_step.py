@@ -19,13 +19,14 @@ from tidepool.conversion.record import CANCELLABLE, DEADLINES, ENDED, Conversion
 from tidepool.conversion.slurm_side import controllers_verdict
 
 AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
-IN_TURN = ("asked", "holding", "emptying", "leaving", "joining", "restoring")
+IN_TURN = ("asked", "holding", "emptying", "leaving", "imaging", "joining", "restoring")
 MARKS = {
     "holding": ("held",),
     "emptying": ("forced",),
     "leaving": ("lost", "forgotten", "barred"),
+    "imaging": ("imaged",),
     "joining": ("prepared", "taken", "admitted", "again", "anew", "lost"),
-    "restoring": ("released", "lost", "forgotten", "barred", "prepared", "taken"),
+    "restoring": ("released", "lost", "forgotten", "barred", "imaged", "prepared", "taken"),
     "asked": ("driven", "forgotten"),
 }
 
@@ -66,10 +67,13 @@ def sights(draw: st.DrawFn, conversion: Conversion) -> Observed:
     if wanted.roles and draw(st.integers(0, 5)) == 0:
         unknown["machine"] = "no answer"
     roles = frozenset(draw(st.sets(st.sampled_from(ROLES)))) if "machine" not in unknown else frozenset()
+    imaged = None
+    if wanted.imaged and ("machine" not in unknown or draw(st.booleans())):
+        imaged = frozenset(draw(st.sets(st.sampled_from(ROLES))))
     work = (Work("job", "1", "anna"),) if wanted.work in seen and draw(st.booleans()) else ()
     keeps = draw(st.sampled_from(["", "the quorum"])) if wanted.control else ""
     return Observed(
-        roles=roles, sights=FrozenDict(seen),
+        roles=roles, imaged=imaged, sights=FrozenDict(seen),
         held_by=FrozenDict({role: draw(st.sampled_from(["", "root (disk)"])) for role in seen if seen[role] == "held"}),
         work=work, prepared=draw(st.booleans()), control=Verdict(keeps, bool(keeps) and draw(st.booleans())),
         unknown=FrozenDict(unknown), failing=FrozenDict({"machine": "no"} if draw(st.booleans()) else {}),
@@ -98,6 +102,13 @@ def test_there_is_always_a_next_step_and_it_keeps_the_rules(data: st.DataObject,
         if step.verb == "lose" and phase == "leaving":
             assert step.role == away
             assert not seen.work
+        if step.verb == "image":
+            assert (phase, step.role) in (("imaging", to), ("restoring", conversion.leaves))
+            assert not seen.work
+            assert f"{phase}/imaged" not in conversion.began
+    if phase == "leaving" and step in (Enter("imaging"), Enter("joining")):
+        assert seen.sights[away] == "absent"
+        assert (step == Enter("joining")) == (to in (seen.imaged or ()) and "machine" not in seen.unknown)
     if conversion.cancel_by and phase in CANCELLABLE:
         assert isinstance(step, Enter)
         assert step.phase in ("restoring", "stopped")
@@ -112,7 +123,11 @@ def test_there_is_always_a_next_step_and_it_keeps_the_rules(data: st.DataObject,
     assert until is not None
     if now >= until and not conversion.cancel_by:
         assert isinstance(step, Enter) or step == Mark("forced")
-        if isinstance(step, Enter) and step.phase not in (*ENDED, *IN_TURN[: IN_TURN.index(phase) + 2]):
+        following = 3 if phase == "leaving" else 2  # an image that has both roles stays
+        if isinstance(step, Enter) and step.phase not in (
+            *ENDED,
+            *IN_TURN[: IN_TURN.index(phase) + following],
+        ):
             assert step.phase == DEADLINES[phase][1]
 
 

@@ -24,6 +24,7 @@ def test_each_deadline_is_on_it() -> None:
     assert f"for {SECOND_TRY_S:g} s begins once more" in PAGE
     order = Order("a-1", "a", "slurm", START, "up", "", deadline_s=0)
     assert longest_s(order) == 12 * 60
+    assert longest_s(order, by_image=True) == (12 + 20) * 60
 
 
 def test_each_column_is_on_it() -> None:

@@ -70,6 +70,15 @@ def test_the_phases_are_all_of_the_time() -> None:
     )
 
 
+def test_the_imaging_and_the_boot_are_told_apart(world: World) -> None:
+    world.serve_by_image("slurm")
+    world.drive(world.order("kubernetes"))
+    (row,) = rows(world.journal.conversions())
+    assert row.steps["boot"] == pytest.approx(world.machine.boots_s["kubernetes"], abs=0.5)
+    assert row.steps["image"] + row.steps["boot"] == pytest.approx(row.phases["imaging"])
+    assert sum(row.phases.values()) == pytest.approx(row.total_s)
+
+
 def test_those_of_real_drives_are_all_of_the_time(world: World) -> None:
     world.serve("slurm")
     world.sides["slurm"].begin("4711", 20)
@@ -102,7 +111,7 @@ def test_the_table_says_what_its_columns_say() -> None:
 def test_quantiles_are_by_direction_and_phase() -> None:
     found = quantiles(rows(conversion(n, joining_s=float(n)) for n in range(1, 12)))
     by_phase = {each.phase: each for each in found}
-    assert list(by_phase) == [*PHASES[:-1], "total"]
+    assert list(by_phase) == [*(phase for phase in PHASES if phase not in ("imaging", "restoring")), "total"]
     joining = by_phase["joining"]
     assert (joining.count, joining.p50, joining.p90, joining.longest) == (11, 6.0, 10.0, 11.0)
     assert "183.91 s" in table_text(found)

@@ -111,6 +111,10 @@ EVENTS: dict[str, Callable[[Site], None]] = {
     "somebody uncordons": lambda site: _cordon(site, False),
     "the machine takes nothing": _fault("take kubernetes"),
     "the machine takes no slurmd": _fault("take slurm"),
+    "the machine is given no image of Slurm": _fault("image slurm"),
+    "the machine is given no image of Kubernetes": _fault("image kubernetes"),
+    "the image of Kubernetes does not boot": lambda site: site.machine.unbootable.add("kubernetes"),
+    "no image boots": lambda site: site.machine.unbootable.update(ROLES),
     "the machine loses nothing": _fault("lose slurm"),
     "the machine loses no kubelet": _fault("lose kubernetes"),
 }
@@ -141,8 +145,9 @@ def _a_round(chance: Random) -> Round:
     return order, events
 
 
-def _rounds(chance: Random) -> list[Round]:
-    return [_a_round(chance) for _ in range(chance.randint(1, 4))]
+def _rounds(chance: Random) -> tuple[bool, list[Round]]:
+    """Whether the roles have an image each, and the rounds."""
+    return chance.random() < 0.4, [_a_round(chance) for _ in range(chance.randint(1, 4))]
 
 
 def _happen(site: Site, events: Sequence[tuple[int, str]]) -> None:
@@ -165,6 +170,8 @@ def _healed(site: Site) -> None:
     site.kubernetes.api = "up"
     site.kubernetes._is_answer_lost = False
     site.machine.faults.clear()
+    site.machine.unbootable.clear()
+    site.machine.up = min(site.machine.up, site.time)
 
 
 def _try(
@@ -179,7 +186,8 @@ def _try(
     began = site.time
     ended = site.drive_through(conversion)
     took = (site.time - began).total_seconds()
-    assert took <= longest_s(conversion.order) + SLACK_S, f"it took {took:.0f} s: {ended.text}"
+    longest = longest_s(conversion.order, by_image=site.machine.disk is not None)
+    assert took <= longest + SLACK_S, f"it took {took:.0f} s: {ended.text}"
     after = site.machine.roles_now()
     match ended.phase:
         case "done":
@@ -212,6 +220,7 @@ def _outcomes(ended: Conversion, before: frozenset[Role]) -> Iterator[str]:
 @comes(
     moved=90,
     leaving=50,
+    imaging=15,
     joining=30,
     forced=40,
     cancelled=20,
@@ -224,10 +233,12 @@ def _outcomes(ended: Conversion, before: frozenset[Role]) -> Iterator[str]:
 @given(chances().map(_rounds))
 @runs(75)
 def test_whatever_happens_nothing_is_lost_and_the_next_order_mends(
-    came: Counter[str], rounds: list[Round]
+    came: Counter[str], drawn: tuple[bool, list[Round]]
 ) -> None:
+    by_image, rounds = drawn
     with tempfile.TemporaryDirectory() as folder:
         site = Site(Path(folder))
+        site.machine.disk = "slurm" if by_image else None
         site.drive(site.order("slurm"))
         site.job(30, requeue=True)
         site.pod("web-0", owner="ReplicaSet/web", is_remade=True)

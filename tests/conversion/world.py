@@ -77,6 +77,20 @@ class World:
         self.machine.credentials.add(role)
         self.sides[role].known_since = START
 
+    def serve_by_image(self, role: Role) -> None:
+        """It is one whose roles have an image each."""
+        self.serve(role)
+        self.machine.disk = role
+
+    def cut_power(self) -> None:
+        """The power of a machine goes whose root is in memory: what ran there died of that, and nothing is left."""
+        for role in self.machine.roles_now():
+            for item in self.sides[role].items:
+                item.told = True
+        for kept in (self.machine.running, self.machine.credentials, self.machine.left):
+            kept.clear()
+        self.machine.up, self.machine.is_blank = None, True
+
     def order(self, to: Role, **more: Any) -> Conversion:
         leaves: Role | None = None
         for role in sorted(self.machine.roles_now(), key=lambda role: role == to):
@@ -112,6 +126,8 @@ class World:
         assert len(self.machine.running) <= 1, f"in two roles: {self.machine.running}"
         serving = [role for role in ROLES if self.sides[role].sight() == "serving"]
         assert len(serving) <= 1, f"both sides give it work: {serving}"
+        if self.machine.disk is not None:
+            assert self.machine.running <= {self.machine.disk}, "a role on the image of the other"
         assert self.lost == []
 
 
@@ -140,12 +156,45 @@ class FakeMachine:
         self.credentials: set[Role] = set()
         self.left: set[Role] = set()
         self.faults: dict[str, str] = {}
+        #: Whose image the disk has; None: one for both. How long each takes to boot, in seconds; None: it never does.
+        self.disk: Role | None = None
+        self.boots_s: dict[Role, float | None] = {"slurm": 40.0, "kubernetes": 45.0}
+        #: When it answers; None: it is off, or will not.
+        self.up: datetime | None = START
+        #: It is off, and its root was in memory.
+        self.is_blank = False
+        #: It can be made anew, from the one image that it has.
+        self.boots_anew = False
+
+    def can_image(self) -> bool:
+        return self.disk is not None or self.is_blank or self.boots_anew
+
+    def imaged(self) -> frozenset[Role]:
+        self._call("imaged", answers=False)
+        if self.is_blank:
+            return frozenset()
+        return frozenset(ROLES if self.disk is None else (self.disk,))
+
+    def image(self, role: Role) -> None:
+        self._call(f"image {role}", answers=False)
+        self.up = None
+        for each in [*self.running]:
+            self._world.sides[each].stopped()
+        self.running.clear()
+        self._world.happen(f"machine.image {role} off")
+        self.credentials.clear()
+        self.left.clear()
+        self.disk, self.is_blank = role if self.disk else None, False
+        self._world.happen(f"machine.image {role} half")
+        boots_s = self.boots_s[role]
+        self.up = None if boots_s is None else self._world.time + timedelta(seconds=boots_s)
+        self._world.happen(f"machine.image {role}!")
 
     def roles_now(self) -> frozenset[Role]:
         return frozenset(self.running | self.credentials)
 
     def roles(self) -> frozenset[Role]:
-        self._call("roles")
+        self._call("roles", answers=not self.is_blank)
         return self.roles_now()
 
     def take(self, role: Role) -> None:
@@ -160,7 +209,7 @@ class FakeMachine:
         self._world.happen(f"machine.take {role}!")
 
     def lose(self, role: Role) -> None:
-        self._call(f"lose {role}")
+        self._call(f"lose {role}", answers=not self.is_blank)
         self._world.sides[role].stopped()
         self.running.discard(role)
         self._world.happen(f"machine.lose {role} half")
@@ -172,8 +221,10 @@ class FakeMachine:
     def left_behind(self, role: Role) -> tuple[str, ...]:
         return (f"/var/lib/{role}",) if role in self.left else ()
 
-    def _call(self, what: str) -> None:
+    def _call(self, what: str, *, answers: bool = True) -> None:
         self._world.happen(f"machine.{what}")
+        if answers and (self.up is None or self.up > self._world.time):
+            raise ConversionError("it boots")
         if fault := self.faults.get(what.split(maxsplit=1)[0]) or self.faults.get(what):
             raise ConversionError(fault)
 

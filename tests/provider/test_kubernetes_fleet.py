@@ -13,6 +13,7 @@ from tests.clients.kubernetes.real import RealKubernetes, shared
 from tests.clients.kubernetes.world import Clock
 from tests.provider.calls import Calls, Preflights
 from tests.simulation.kubernetes.fake import FakeKubernetes
+from tidepool.clients.kubernetes.objects import Right
 from tidepool.clients.slurm import Completed, Unreachable
 from tidepool.cluster.failures import InsufficientCapacity, Permanent
 from tidepool.infrastructures.kubernetes.kinds import KubernetesMachineKind
@@ -223,6 +224,29 @@ def test_a_machine_without_a_host_is_want_of_capacity_and_a_failed_one_for_good(
     )
     with pytest.raises(Permanent, match="Failed: disk is broken"):
         waiting.create("machines", timeout_s=60)
+
+
+def test_a_machine_that_answers_is_held_until_it_is_taken_away(tmp_path: Path) -> None:
+    """Somebody who deletes it meanwhile waits for its jobs; one of an earlier release is held when it is looked at."""
+    waiting = Waiting(tmp_path, answers_after=0)
+    made = waiting.fake.add_cluster_machine("cpu-1", "physics", labels=LABELS)
+    there = machine("machines", made.uid)
+    assert waiting.kind.look("physics/cpu-1", there) == {"state": "unprotected"}
+    assert waiting.kind.update("physics/cpu-1", there, there, waiting.task(60)) == {}
+    assert waiting.kind.look("physics/cpu-1", there) == {}
+    waiting.fake.delete_cluster_machine(made)
+    assert len(waiting.fake.cluster_machines("physics")) == 1
+    waiting.delete("machines", made.uid)
+    assert waiting.fake.cluster_machines("physics") == ()
+    waiting.delete("machines", made.uid)
+
+
+def test_a_machine_that_cannot_be_held_is_there_and_that_is_seen(tmp_path: Path) -> None:
+    waiting = Waiting(tmp_path, answers_after=0)
+    made = waiting.fake.add_cluster_machine("cpu-1", "physics", labels=LABELS)
+    waiting.fake.denied.add(Right("patch", "machines", "cluster.x-k8s.io", "physics"))
+    created = waiting.kind.create(machine("machines", made.uid), waiting.task(60))
+    assert created.outputs["state"] == "unprotected"
 
 
 def test_a_server_that_is_silent_too_is_no_reason_to_give_up(tmp_path: Path) -> None:

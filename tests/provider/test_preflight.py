@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from tests.forking import fork_server
 from tests.provider.calls import Calls, Preflights, plainly
 from tests.repository import ROOT
 from tidepool.resources.declarations import RETIRED
@@ -62,10 +61,8 @@ def test_up_of_a_stack_that_has_a_retired_type_replaces_nothing(tmp_path: Path) 
 
     def engine(*words: str, stdin: str = "") -> str:
         env = {**os.environ, "PULUMI_BACKEND_URL": f"file://{tmp_path}", "PULUMI_CONFIG_PASSPHRASE": "pass"}
-        command = [sys.executable, "-m", "tidepool.engine", *words, "--stack", "dev"]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=env, input=stdin, capture_output=True, text=True, check=False
-        )
+        command = ["-m", "tidepool.engine", *words, "--stack", "dev"]
+        done = fork_server().run(command, tmp_path, env, stdin=stdin, timeout_s=60)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

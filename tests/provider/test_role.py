@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.conversion.world import Killed, World
 from tests.provider.calls import Calls, Difference, plainly
+from tidepool.clients.kubernetes.objects import PoolMachine
 from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import ROLES, Role
@@ -53,13 +54,14 @@ class Provider(Calls):
         super().__init__(data, "tidepool:pool:Role")
         self.world = World(data / "dev")
         self.runs = True
+        self.shown: list[PoolMachine | None] = []
         around = Around(self._parties, lambda _: self.runs, self._opened, self.world.now, self.world.wait)
         kind = RoleKind(Home(data, data / "images", environment), around)
         self.provider = TidepoolProvider(lambda _: kind, EngineLog(""))
 
     @contextmanager
     def _parties(self, _wanted: RoleModel) -> Iterator[Parties]:
-        yield Parties(self.world.machine, self.world.sides)
+        yield Parties(self.world.machine, self.world.sides, self.shown.append)
 
     def _opened(self, path: Path) -> Journal:
         assert path == self.world.folder / "conversions.db"
@@ -94,6 +96,27 @@ def provider(tmp_path: Path) -> Provider:
 
 def told(found: Difference) -> tuple[list[str], list[str]]:
     return found.diffs, found.replaces
+
+
+def test_a_machine_that_no_image_has_booted_is_made_anew_by_the_next_up(provider: Provider) -> None:
+    world = provider.world
+    world.machine.disk = "slurm"
+    state = provider.made("slurm")
+    # As a conversion leaves it whose images did not boot: it says nothing, and neither side knows it.
+    world.machine.up = None
+    world.machine.running.clear()
+    world.machine.credentials.clear()
+    world.sides["slurm"].known_since = None
+    assert provider.changed({**state, "state": "none"})["role"] == "slurm"
+    assert provider.serves == ["slurm"]
+    assert world.calls.count("machine.image slurm") == 1
+
+
+def test_a_machine_of_one_image_that_does_not_answer_is_told_of_and_stays(provider: Provider) -> None:
+    state = provider.made("slurm")
+    provider.world.machine.up = None
+    with pytest.raises(Refusal, match="it boots"):
+        provider.changed({**state, "state": "none"})
 
 
 def test_inputs_that_cannot_be_are_told_with_what_is_allowed(provider: Provider) -> None:
@@ -151,6 +174,18 @@ def test_a_new_machine_takes_its_role(provider: Provider, role: Role) -> None:
     calls = len(provider.world.calls)
     assert provider.made(role) == state
     assert not any("take" in call for call in provider.world.calls[calls:])
+
+
+def test_people_who_look_at_kubernetes_are_told_what_it_came_to_and_when_it_left(provider: Provider) -> None:
+    state = provider.changed(provider.made("kubernetes"), role="slurm")
+    assert [(each.role, each.node) for each in provider.shown if each is not None] == [
+        ("Kubernetes", "Ready"),
+        ("Slurm", "Absent"),
+    ]
+    assert provider.shown[-1] is not None
+    assert provider.shown[-1].reason == "up: the stack's program says so"
+    provider.delete(NODE, state)
+    assert provider.shown[-1] is None
 
 
 def test_a_preview_moves_nothing(provider: Provider) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.provider.calls import Calls
 from tidepool.cluster.boot import File, Folder, Mount, Service
+from tidepool.images import ImageStore
 from tidepool.infrastructures.local.boots import BootKind
 from tidepool.infrastructures.local.resources import BootModel
 from tidepool.infrastructures.ssh import play as plays
@@ -205,6 +206,35 @@ def test_a_boot_is_told_to_the_role_services_but_for_what_is_the_hosts_own(
         {"path": "/run/munge", "mode": "0755", "owner": "munge", "group": "munge"}
     ]
     assert {key: play.variables[key] for key in told} == told
+
+
+def test_a_pools_host_gets_what_its_image_has_and_is_told_where_that_is_gone(
+    tmp_path: Path, playbooks: Path
+) -> None:
+    names = ("containerd", "containernetworking-plugins", "runc")
+    store, digest = ImageStore(tmp_path / "images"), "0" * 64
+    store.partial(digest).mkdir(parents=True)
+    sizes = {"epoch": 0, "size_mib": 1, "root_bytes": 1}
+    packages = [[name, "1.0", "amd64"] for name in names]
+    about = {"name": "debian-12-converged", "release": "bookworm", "architecture": "amd64", **sizes}
+    store.finish(digest, {**about, "packages": packages})
+    seen: list[Play] = []
+
+    def keeps(play: Play, *_: object) -> str:
+        seen.append(play)
+        return ""
+
+    kind = SshPlaybookKind(Home(tmp_path, store.folder), keeps, Hosts())
+    told = {"tidepool_daemon_packages": ["slurmd"]}
+    kind.create(wanted(playbooks, image=digest, variables=told), task())
+    (play,) = seen
+    assert play.variables["tidepool_daemon_packages"] == ["slurmd", *(f"{name}=1.0" for name in names)]
+    assert play.variables["tidepool_kubelet"] == str(store.folder / digest / "root/usr/bin/kubelet")
+    with pytest.raises(
+        Refusal, match="is gone, from which the host gets its kubelet: `tidepool up --refresh`"
+    ):
+        kind.create(wanted(playbooks, image="1" * 64, variables=told), task())
+    assert len(seen) == 1
 
 
 def test_what_a_play_changed_is_noted_even_where_it_failed(tmp_path: Path, playbooks: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
+from tidepool.clients.kubernetes.objects import PoolMachine
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
 from tidepool.conversion.journal import Journal
@@ -22,16 +23,19 @@ from tidepool.conversion.ports import (
     TakenOver,
     Verdict,
 )
-from tidepool.conversion.processes import new_driver
 from tidepool.conversion.record import ENDED, Conversion, Order, Work, given_up, observed_now, reported
+from tidepool.journals.poll_interval import PollInterval
+from tidepool.journals.processes import new_driver
 
 #: A driver that has said nothing for so long, in seconds, is taken for dead; one whose process is gone is so at once.
 LEASE_S: Final = 60.0
 KEPT: Final = timedelta(days=90)
-#: A machine is asked for its roles after it was changed, and then so seldom: who asks runs a program there, each time.
+#: A machine is asked for its roles after it was changed, and then so seldom: who asks runs a program there, each time. Where
+#: that takes long, four times as long passes before the next, up to a limit: it would take the processor from what it asks for.
 _ROLES_LAST: Final = timedelta(seconds=2)
-#: Between two looks: a part of the time that was waited already, so that waiting costs little and is over soon.
-_PART: Final = 0.05
+_ROLES_LAST_AT_MOST: Final = timedelta(seconds=20)
+_PAUSE_PER_ANSWER: Final = 4
+#: Between two looks.
 _SHORTEST_S: Final = 0.01
 #: While jobs and pods end, which may take hours; and while the machine changes.
 _LONGEST_S, _LONGEST_CHANGE_S = 1.0, 0.25
@@ -39,10 +43,14 @@ _LONGEST_S, _LONGEST_CHANGE_S = 1.0, 0.25
 
 @dataclass(frozen=True, slots=True)
 class Parties:
-    """The parties of a conversion: the machine, and Slurm and Kubernetes as they see it."""
+    """The parties of a conversion: the machine, and Slurm and Kubernetes as they see it.
+
+    ``show`` tells people who look at Kubernetes what it came to; None: that it is of no pool any more. It fails silently.
+    """
 
     machine: Machine
     sides: Mapping[Role, Side]
+    show: Callable[[PoolMachine | None], None] = lambda _: None
 
 
 def convert(
@@ -63,7 +71,7 @@ def convert(
         ConversionError: the journal cannot be used; what was begun is gone on with by whoever drives it next.
     """
     driver = new_driver()
-    pace = _PollInterval(now, wait)
+    pace = PollInterval(now, wait, _SHORTEST_S, _LONGEST_CHANGE_S)
     try:
         while conversion.is_under_way:
             if journal.take_over(conversion.id, driver, now(), LEASE_S):
@@ -83,23 +91,6 @@ def convert(
     return conversion
 
 
-class _PollInterval:
-    """The time to wait before the next look."""
-
-    def __init__(self, now: Callable[[], datetime], wait: Callable[[float], None]) -> None:
-        self.now = now
-        self._wait = wait
-        self._since = now()
-
-    def progress(self) -> None:
-        """Something has happened: the next look may tell something new soon."""
-        self._since = self.now()
-
-    def wait(self, longest_s: float = _LONGEST_CHANGE_S) -> None:
-        waited = (self.now() - self._since).total_seconds()
-        self._wait(min(longest_s, max(_SHORTEST_S, waited * _PART)))
-
-
 @dataclass
 class _Drive:
     """One process's driving of one conversion. What it knows besides the journal may be lost at any moment."""
@@ -108,14 +99,14 @@ class _Drive:
     driver: str
     parties: Parties
     journal: Journal
-    pace: _PollInterval
+    pace: PollInterval
     told: Callable[[Conversion], None]
     _until: datetime | None = None
     _prepared: bool = False
     _failing: dict[Role | Literal["machine"], str] = field(default_factory=dict)
     _refused: str = ""
     _look: Look | None = None
-    #: The roles that the machine said it has, and when; forgotten when it is changed.
+    #: The roles that the machine said it has, and until when that is known; forgotten when it is changed.
     _roles: tuple[frozenset[Role], datetime] | None = None
 
     def to_the_end(self) -> Conversion:
@@ -147,19 +138,12 @@ class _Drive:
 
     def _step(self) -> None:
         if self._look is None:
-            self._look = Look(
-                self.parties.machine,
-                self.parties.sides,
-                self.conversion.order,
-                self._roles_known(),
-            )
+            self._look = Look(self.parties, self.conversion.order, self._machine_roles)
         seen = replace(
             self._look.at(looks(self.conversion), with_holders=self.conversion.phase == "asked"),
             prepared=self._prepared,
             failing=FrozenDict(self._failing),
         )
-        if self._roles is None and self._look.roles is not None:
-            self._roles = self._look.roles, self.pace.now()
         if self._refused:
             seen = replace(seen, refused=self._refused)
         if self._look.worked is not None:
@@ -194,7 +178,7 @@ class _Drive:
 
     def _act(self, act: Act) -> None:
         whom: Role | Literal["machine"] = act.role
-        if act.verb in ("take", "lose"):
+        if act.verb in ("take", "lose", "image"):
             whom, self._roles = "machine", None
         try:
             self._do(act)
@@ -240,13 +224,20 @@ class _Drive:
                 self.parties.machine.take(act.role)
             case "lose":
                 self.parties.machine.lose(act.role)
+            case "image":
+                self.parties.machine.image(act.role)
             case "hand_over":
                 side.hand_over()
 
-    def _roles_known(self) -> frozenset[Role] | None:
-        if self._roles is not None and self.pace.now() - self._roles[1] > _ROLES_LAST:
-            self._roles = None
-        return None if self._roles is None else self._roles[0]
+    def _machine_roles(self) -> frozenset[Role]:
+        """Return the roles that the machine has, as it says now or said not long ago."""
+        asked = self.pace.now()
+        if self._roles is None or asked > self._roles[1]:
+            roles = self.parties.machine.roles()
+            answered = self.pace.now()
+            pause = max(_ROLES_LAST, _PAUSE_PER_ANSWER * (answered - asked))
+            self._roles = roles, answered + min(pause, _ROLES_LAST_AT_MOST)
+        return self._roles[0]
 
     def _pause(self) -> None:
         self.pace.wait(_LONGEST_S if self.conversion.phase == "emptying" else _LONGEST_CHANGE_S)
@@ -266,21 +257,17 @@ class _Drive:
 
 
 class Look:
-    """The machine and both sides, each asked at most once. ``roles`` are those that it has, where that is known already."""
+    """The machine and both sides, each asked at most once. ``ask_roles`` gives those that the machine has."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        sides: Mapping[Role, Side],
-        order: Order,
-        roles: frozenset[Role] | None,
-    ) -> None:
-        self._machine, self._sides, self._away = machine, sides, other(order.to)
-        self.roles = roles
+    def __init__(self, parties: Parties, order: Order, ask_roles: Callable[[], frozenset[Role]]) -> None:
+        self._machine, self._sides, self._away = parties.machine, parties.sides, other(order.to)
+        self._ask_roles = ask_roles
+        self._roles: frozenset[Role] | None = None
         self._sights: dict[Role, Sight] = {}
         self._held_by: dict[Role, str] = {}
         self._work: dict[Role, tuple[Work, ...]] = {}
         self._control: Verdict | None = None
+        self._imaged: frozenset[Role] | None = None
         #: What runs on the side that was looked at last; None where that was not looked at.
         self.worked: tuple[Work, ...] | None = None
 
@@ -288,9 +275,14 @@ class Look:
         """Observe what is wanted and not known yet; ``with_holders``: also who holds one back that is not up."""
         unknown: dict[Role | Literal["machine"], str] = {}
         refused = ""
-        if wanted.roles and self.roles is None:
+        if wanted.roles and self._roles is None:
             try:
-                self.roles = self._machine.roles()
+                self._roles = self._ask_roles()
+            except ConversionError as error:
+                unknown["machine"] = str(error)
+        if wanted.imaged and self._imaged is None:
+            try:
+                self._imaged = self._machine.imaged()
             except ConversionError as error:
                 unknown["machine"] = str(error)
         for role in wanted.sights:
@@ -313,7 +305,9 @@ class Look:
             except ConversionError as error:
                 unknown[self._away] = str(error)
         return Observed(
-            roles=self.roles or frozenset(),
+            roles=self._roles or frozenset(),
+            imaged=self._imaged,
+            can_image=self._imaged is not None and self._machine.can_image(),
             sights=FrozenDict({role: sight for role, sight in self._sights.items() if role not in unknown}),
             held_by=FrozenDict(self._held_by),
             work=self.worked or (),

@@ -6,31 +6,24 @@ survive a kill, and only after a power cut may be those of a moment before.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import stat
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
 from tidepool.conversion.ports import ConversionError, NotOrdered, TakenOver
-from tidepool.conversion.processes import is_dead, is_driven
-from tidepool.conversion.record import CANCELLABLE, UNBEGUN_S, Conversion, Order, read, stamp, written
+from tidepool.conversion.record import CANCELLABLE, UNBEGUN_S, Conversion, Order, read, written
+from tidepool.journals.driven_journal import DrivenJournal
+from tidepool.journals.journal_file import Tables, stamp
+from tidepool.journals.processes import is_dead
 
-#: How long one waits for another process that writes.
-BUSY_TIMEOUT_S: Final = 5.0
-_AGAIN_S: Final = 0.005
 #: `TIDE` and the version of the tables, by which the file is known.
 _APPLICATION: Final = 0x54494443
 _VERSION: Final = 1
-_TABLES: Final = """
+_STATEMENTS: Final = """
 CREATE TABLE conversions (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     node TEXT NOT NULL,
@@ -48,40 +41,15 @@ CREATE UNIQUE INDEX one_under_way ON conversions (node) WHERE ended IS NULL;
 CREATE INDEX of_a_node ON conversions (node, id);
 CREATE INDEX by_end ON conversions (ended);
 """
+_TABLES: Final = Tables(
+    "journal of conversions", "conversions", _APPLICATION, _VERSION, _STATEMENTS, ConversionError
+)
 
 
-class Journal:
-    """The conversions of one stack in the file ``path``, made where there is none: 0600, in a folder that is 0700.
+class Journal(DrivenJournal[int, Conversion]):
+    """The conversions of one stack. All may raise `ConversionError`."""
 
-    For several processes, and threads, at once. All may raise `ConversionError`.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        dead: Callable[[str], bool] = is_dead,
-        power_safe: bool = True,
-    ) -> None:
-        """Open it. ``dead`` tells drivers whose process is gone; without ``power_safe`` nothing waits for the disk.
-
-        Raises:
-            ConversionError: it cannot be opened, or is something else.
-        """
-        self._path, self._now, self._dead, self._power_safe = path, now, dead, power_safe
-        self._lock = threading.RLock()
-        with self._said():
-            make_private(path)
-            self._connection = sqlite3.connect(
-                path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
-            )
-            self._connection.row_factory = sqlite3.Row
-            try:
-                self._prepare()
-            except BaseException:
-                self._connection.close()
-                raise
+    tables = _TABLES
 
     # What is ordered
 
@@ -93,7 +61,7 @@ class Journal:
         Raises:
             NotOrdered: another of the machine is under way; says which, and how to cancel it.
         """
-        with self._writing(durable=True):
+        with self._file.writing(durable=True):
             there = self._of(order.node)
             if there is not None and there.order.to == order.to:
                 if not there.cancel_by and there.phase != "restoring":
@@ -117,6 +85,7 @@ class Journal:
                 "VALUES (?, ?, ?, ?, ?, '', '', ?)",
                 (order.node, order.pool, stamp(order.at), new.phase, order.is_forced, written(new)),
             )
+            assert added.lastrowid is not None
             return self._one(added.lastrowid)
 
     def cancel(self, node: str, by: str) -> Conversion:
@@ -125,7 +94,7 @@ class Journal:
         Raises:
             NotOrdered: there is none, or it is past the point of no return.
         """
-        with self._writing(durable=True):
+        with self._file.writing(durable=True):
             there = self._there(node)
             if there.phase == "restoring" or there.cancel_by:
                 return there
@@ -145,7 +114,7 @@ class Journal:
         Raises:
             NotOrdered: there is none, or it goes back already.
         """
-        with self._writing(durable=True):
+        with self._file.writing(durable=True):
             there = self._there(node)
             if there.cancel_by or there.phase == "restoring":
                 raise NotOrdered(
@@ -157,12 +126,12 @@ class Journal:
 
     def under_way(self, node: str) -> Conversion | None:
         """That of a machine that has not ended."""
-        with self._reading():
+        with self._file.reading():
             return self._of(node)
 
     def conversion(self, id: int) -> Conversion:
         """One, under way or ended, as it is now."""
-        with self._reading():
+        with self._file.reading():
             return self._one(id)
 
     def conversions(
@@ -177,7 +146,7 @@ class Journal:
             wheres.append("(ended IS NULL OR ended >= ?)")
             values.append(stamp(since))
         those = f"FROM conversions WHERE {' AND '.join(wheres)}"
-        with self._reading():
+        with self._file.reading():
             rows = self._connection.execute(
                 f"SELECT * {those} AND (ended IS NULL OR id IN "
                 f"(SELECT id {those} ORDER BY id DESC LIMIT ?)) ORDER BY id DESC",
@@ -195,9 +164,9 @@ class Journal:
         Raises:
             TakenOver: its ``driver`` is no longer the one that drives it.
         """
-        with self._reading():
+        with self._file.reading():
             before = self._one(conversion.id)
-        with self._writing(durable=before.phase != conversion.phase):
+        with self._file.writing(durable=before.phase != conversion.phase):
             there = self._one(conversion.id)
             if there.driver != conversion.driver or not there.is_under_way:
                 raise TakenOver(f"conversion {conversion.id} is driven by another process")
@@ -209,41 +178,7 @@ class Journal:
             )
             return self._one(conversion.id)
 
-    def take_over(self, id: int, driver: str, now: datetime, lasting_s: float) -> bool:
-        """Be the one that drives it, until so long from now; whether one is: another that lives may be at it."""
-        with self._writing(durable=False):
-            there = self._one(id)
-            if not there.is_under_way:
-                return False
-            if there.driver not in ("", driver) and self._is_driven(there, now):
-                return False
-            self._connection.execute(
-                "UPDATE conversions SET driver = ?, driver_until = ? WHERE id = ?",
-                (driver, stamp(now + timedelta(seconds=lasting_s)), id),
-            )
-            return True
-
-    def let_go(self, id: int, driver: str) -> None:
-        """Drive it no more, if one did: another may at once."""
-        with self._writing(durable=False):
-            self._connection.execute(
-                "UPDATE conversions SET driver = '', driver_until = NULL WHERE id = ? AND driver = ? AND ended IS NULL",
-                (id, driver),
-            )
-
-    def prune(self, before: datetime) -> None:
-        """Forget those that ended before."""
-        with self._writing(durable=False):
-            self._connection.execute("DELETE FROM conversions WHERE ended < ?", (stamp(before),))
-
-    def close(self) -> None:
-        with self._lock:
-            self._connection.close()
-
     # Inside of a transaction
-
-    def _is_driven(self, there: Conversion, now: datetime | None = None) -> bool:
-        return is_driven(there, now or self._now(), self._dead)
 
     def _is_forgotten(self, there: Conversion) -> bool:
         """Ordered long ago, and nobody has begun to carry it out."""
@@ -278,10 +213,10 @@ class Journal:
         ).fetchone()
         return None if row is None else self._read(row)
 
-    def _one(self, id: int | None) -> Conversion:
+    def _one(self, id: int) -> Conversion:
         row = self._connection.execute("SELECT * FROM conversions WHERE id = ?", (id,)).fetchone()
         if row is None:
-            raise ConversionError(f"the journal {self._path} has no conversion {id}")
+            raise ConversionError(f"the journal {self._file.path} has no conversion {id}")
         return self._read(row)
 
     def _read(self, row: sqlite3.Row) -> Conversion:
@@ -289,97 +224,12 @@ class Journal:
             return read({key: row[key] for key in row.keys()})  # noqa: SIM118 - a Row's values are what is iterated
         except (KeyError, TypeError, ValueError) as error:
             raise ConversionError(
-                f"conversion {row['id']} in the journal {self._path} cannot be read: {error}"
+                f"conversion {row['id']} in the journal {self._file.path} cannot be read: {error}"
             ) from error
 
-    # The file
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        with self._lock, self._said():
-            yield
-
-    @contextmanager
-    def _writing(self, *, durable: bool) -> Iterator[None]:
-        with self._lock, self._said():
-            full = durable and self._power_safe
-            self._connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
-            with transaction(self._connection, "BEGIN IMMEDIATE"):
-                yield
-
-    @contextmanager
-    def _said(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            words = " ".join(str(error).split())
-            raise ConversionError(
-                f"the journal of conversions {self._path} cannot be used: {words}; see the disk that it is on, and whose "
-                "file it is"
-            ) from error
-
-    def _prepare(self) -> None:
-        self._write_ahead()
-        with transaction(self._connection, "BEGIN"):
-            if self._known():
-                return
-        with transaction(self._connection, "BEGIN EXCLUSIVE"):
-            if not self._known():
-                for statement in _TABLES.split(";\n"):
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                self._connection.execute(f"PRAGMA user_version = {_VERSION}")
-
-    def _write_ahead(self) -> None:
-        """In this one statement SQLite waits for nobody else: of several who open a new file, all but one are refused."""
-        deadline = time.monotonic() + BUSY_TIMEOUT_S
-        while True:
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(_AGAIN_S)
-
-    def _known(self) -> bool:
-        """Return whether its tables are there.
-
-        Raises:
-            ConversionError: it is a database of something else, or of a newer release.
-        """
-        ((application,),) = self._connection.execute("PRAGMA application_id")
-        ((version,),) = self._connection.execute("PRAGMA user_version")
-        ((tables,),) = self._connection.execute("SELECT count(*) FROM sqlite_master")
-        if (application, version) == (_APPLICATION, _VERSION):
-            return True
-        if tables or application:
-            raise ConversionError(
-                f"{self._path} is no journal of conversions of this release; move it aside, or use the release that made it"
-            )
-        return False
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
-    """A transaction that ``begin`` begins: whole at its end, or without effect where an exception leaves it."""
-    connection.execute(begin)
-    try:
-        yield
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-
-
-def make_private(path: Path) -> None:
-    """Have the folder and the file for the user alone; SQLite gives what it puts beside the file the same mode."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if stat.S_IMODE(path.parent.stat().st_mode) & 0o077:
-        path.parent.chmod(0o700)
-    # A file that is there is not opened: closing it would let go of the locks that this process has on it.
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            path.chmod(0o600)
+def as_driven(conversion: Conversion) -> Conversion:
+    """Return the conversion without a driver where that is known to be dead, however long it was taken to be alive."""
+    if conversion.driver_until is None or not is_dead(conversion.driver):
+        return conversion
+    return replace(conversion, driver_until=None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -12,12 +13,16 @@ from typing import Any, Final, cast
 
 from tidepool.clients.slurm import SlurmError, Transport
 from tidepool.cluster import kubelet_files
+from tidepool.cluster.failures import InfrastructureError, Permanent
 from tidepool.cluster.roles import BOOTSTRAP, CNI_CONFIG, LAYOUTS, ROLES, ROUTES, Role
 from tidepool.conversion import machine_agent
-from tidepool.conversion.ports import ConversionError
+from tidepool.conversion.ports import ConversionError, Refused
+from tidepool.infrastructures.imaging import Imaging
 
-#: The text of what runs there: by no file that would have to be there, and without the site's modules.
-_PROGRAM: Final = ("/usr/bin/python3", "-ISc", Path(machine_agent.__file__).read_text("utf-8"))
+#: What runs there: by no file that would have to be there, and without the site's modules. Its text comes by its stdin as well, before
+#: the request: what sudo runs, hosts keep in their logs.
+_PROGRAM: Final = ("/usr/bin/python3", "-ISc", "import sys; exec(sys.stdin.read(int(sys.stdin.readline())))")
+_TEXT: Final = Path(machine_agent.__file__).read_text("utf-8")
 #: Beyond what services take to start or to stop.
 _MARGIN_S: Final = 15.0
 
@@ -38,7 +43,8 @@ class RoleProgram:
     """A machine, ``node``, behind ``transport``.
 
     ``files`` gives what it has with a role, when it takes that role: its credentials, its configuration. They reach the
-    machine through a pipe. Its services have ``start_s`` to start and ``stop_s`` to stop.
+    machine through a pipe. Its services have ``start_s`` to start and ``stop_s`` to stop. Where the roles have an image each, or
+    the machine holds nothing while it is off, ``imaging`` has it boot that of a role.
     """
 
     transport: Transport
@@ -46,9 +52,11 @@ class RoleProgram:
     files: Callable[[Role], Sequence[RoleFile]]
     start_s: float = 20.0
     stop_s: float = 60.0
+    imaging: Imaging | None = None
 
     def roles(self) -> frozenset[Role]:
-        return frozenset(cast("Sequence[Role]", self._ask("roles", None, self.start_s)["roles"]))
+        told = self._ask_unless_blank("roles", None, self.start_s) or {"roles": ()}
+        return frozenset(cast("Sequence[Role]", told["roles"]))
 
     def take(self, role: Role) -> None:
         files = [
@@ -57,27 +65,67 @@ class RoleProgram:
         self._ask("take", role, self.start_s, files=files)
 
     def lose(self, role: Role) -> None:
-        if left := self._ask("lose", role, self.stop_s)["left"]:
+        told = self._ask_unless_blank("lose", role, self.stop_s) or {"left": ()}
+        if left := told["left"]:
             raise ConversionError(f"{self.node} lost the role {role}, but there is still {', '.join(left)}")
+
+    def can_image(self) -> bool:
+        return self.imaging is not None
+
+    def imaged(self) -> frozenset[Role]:
+        if self.imaging is None:
+            return frozenset(ROLES)
+        with self._as_conversion_errors():
+            return self.imaging.imaged()
+
+    def image(self, role: Role) -> None:
+        if self.imaging is None:
+            raise Refused(f"{self.node} has one image for all that it can be")
+        with self._as_conversion_errors():
+            self.imaging.image(role)
+        # Who answered is gone, and would be waited for.
+        self.transport.close()
 
     def left_behind(self, role: Role) -> tuple[str, ...]:
         return tuple(self._ask("left", role, self.start_s)["left"])
 
+    @contextmanager
+    def _as_conversion_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except InfrastructureError as error:
+            kind = Refused if isinstance(error, Permanent) else ConversionError
+            raise kind(f"{self.node}: {error}") from error
+
+    def _ask_unless_blank(self, verb: str, role: Role | None, timeout_s: float) -> Mapping[str, Any] | None:
+        """Return what it says; None where it says nothing as there is nothing on it."""
+        try:
+            return self._ask(verb, role, timeout_s)
+        except ConversionError:
+            if self.imaging is None:
+                raise
+            with self._as_conversion_errors():
+                is_blank = self.imaging.is_blank()
+            if not is_blank:
+                raise
+            return None
+
     def _ask(self, verb: str, role: Role | None, timeout_s: float, **more: object) -> Mapping[str, Any]:
         layouts = {each: asdict(LAYOUTS[each]) for each in ROLES}
         request = {"verb": verb, "role": role, "layouts": layouts, "timeout_s": timeout_s, **more}
+        stdin = f"{len(_TEXT)}\n{_TEXT}{json.dumps(request)}"
         try:
-            ended = self.transport.run(_PROGRAM, stdin=json.dumps(request), timeout_s=timeout_s + _MARGIN_S)
+            ended = self.transport.run(_PROGRAM, stdin=stdin, timeout_s=timeout_s + _MARGIN_S)
         except SlurmError as error:  # of the transport, which both sides share
             raise ConversionError(f"{self.node} cannot be asked: {error}") from error
         try:
-            told: Mapping[str, Any] = json.loads(ended.stdout)
+            answer: Mapping[str, Any] = json.loads(ended.stdout)
         except ValueError:
             said = ended.stderr.strip().splitlines()[-1:] or [f"exit code {ended.exit_code}"]
             raise ConversionError(f"{self.node} did not come to the end of it: {said[0]}") from None
-        if "error" in told:
-            raise ConversionError(f"{self.node}: {told['error']}")
-        return told
+        if "error" in answer:
+            raise ConversionError(f"{self.node}: {answer['error']}")
+        return answer
 
 
 def kubernetes_files(files: Sequence[RoleFile], *, pods: IPv4Network, bootstrap: str) -> tuple[RoleFile, ...]:

@@ -1,6 +1,6 @@
 """The agent in a machine that takes a role or loses one. It runs there, by the machine's own Python, and alone.
 
-`tidepool.conversion.machine` hands its text to an interpreter, and a request in JSON to that one's stdin. The
+`tidepool.conversion.machine` hands its text to the stdin of an interpreter, and after it a request in JSON. The
 answer is JSON as well: ``{"roles": [...]}``, ``{"left": [...]}``, or ``{"error": "..."}``. Each verb may be repeated
 after one that was cut off anywhere: what is put there is written down first, and that is forgotten last.
 

@@ -23,6 +23,7 @@ from tidepool.conversion.record import (
     Work,
     counted_from,
     deadline,
+    returns_by_image,
     uses_force,
 )
 
@@ -41,6 +42,7 @@ Verb = Literal[
     "take",
     "lose",
     "hand_over",
+    "image",
 ]
 #: How people call the roles.
 SAID: Final[Mapping[Role, str]] = FrozenDict({"slurm": "Slurm", "kubernetes": "Kubernetes"})
@@ -56,6 +58,8 @@ class Looks:
     work: Role | None = None
     #: Whether the machine runs a part of a control plane, and may go.
     control: bool = False
+    #: Of which roles' image its disk is.
+    imaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,10 @@ class Observed:
     """Observations of just now, as far as `looks` asked for them."""
 
     roles: frozenset[Role] = frozenset()
+    #: Roles whose image it has; None where that is not known.
+    imaged: frozenset[Role] | None = None
+    #: Whether it can be made anew, whatever it has.
+    can_image: bool = False
     sights: Mapping[Role, Sight] = field(default_factory=lambda: _NOTHING)
     #: Who else holds the machine back, on the sides that see it ``held``.
     held_by: Mapping[Role, str] = field(default_factory=lambda: _NOTHING)
@@ -140,19 +148,24 @@ def looks(conversion: Conversion) -> Looks:
     away = other(to)
     match conversion.phase:
         case "asked":
-            return Looks(roles=True, sights=(away, to))
+            return Looks(roles=True, sights=(away, to), imaged=True)
         case "holding":
             return Looks(sights=(away,), control=True)
         case "emptying":
             return Looks(sights=(away,), work=away, control=True)
         case "leaving":
-            return Looks(roles=True, sights=(away,), work=away)
+            return Looks(roles=True, sights=(away,), work=away, imaged=True)
+        case "imaging":
+            # Until it has been started with its new disk there is nobody to ask.
+            return Looks(roles="imaging/imaged" in conversion.began)
         case "joining":
             return Looks(roles=True, sights=(to,))
         case "restoring" if "leaving" not in conversion.began:
             return Looks(sights=(away,))
         case "restoring":
-            return Looks(roles=True, sights=(away, to), work=to)
+            has_image = not returns_by_image(conversion) or "restoring/imaged" in conversion.began
+            # One that was never up with the other image says nothing, and is not asked.
+            return Looks(roles=has_image or "joining" in conversion.began, sights=(away, to), work=to)
         case _:
             return Looks()
 
@@ -167,7 +180,7 @@ def next_step(conversion: Conversion, seen: Observed, now: datetime) -> Step:
     if phase == "emptying" and "emptying/forced" not in conversion.began and uses_force(conversion, now):
         return Mark("forced")
     step: Step
-    if seen.unknown and phase != "restoring":
+    if seen.unknown and phase != "restoring" and not _is_unheard(conversion, seen):
         step = Wait("; ".join(seen.unknown.values()))
     else:
         step = _PHASES[phase](conversion, seen)
@@ -177,6 +190,16 @@ def next_step(conversion: Conversion, seen: Observed, now: datetime) -> Step:
     if isinstance(step, Enter) or until is None or now < until:
         return step
     return _late(conversion, seen, until)
+
+
+def _is_unheard(conversion: Conversion, seen: Observed) -> bool:
+    """Return whether it does not answer, no side knows it, and it can be made anew: nothing is lost by that."""
+    return (
+        conversion.phase in ("asked", "leaving")
+        and seen.unknown.keys() == {"machine"}
+        and seen.can_image
+        and all(sight == "absent" for sight in seen.sights.values())
+    )
 
 
 def _back(phase: Phase) -> Phase:
@@ -227,7 +250,18 @@ def _emptying(conversion: Conversion, seen: Observed) -> Step:
 
 
 def _leaving(conversion: Conversion, seen: Observed) -> Step:
-    return _ending(conversion, other(conversion.order.to), seen) or Enter("joining")
+    to = conversion.order.to
+    if "machine" in seen.unknown:  # it is unheard
+        return Enter("imaging")
+    if (ending := _ending(conversion, other(to), seen)) is not None:
+        return ending
+    return Enter("joining" if to in (seen.imaged or ()) else "imaging")
+
+
+def _imaging(conversion: Conversion, _seen: Observed) -> Step:
+    if "imaging/imaged" not in conversion.began:
+        return Act("image", conversion.order.to, mark="imaged")
+    return Enter("joining")
 
 
 def _joining(conversion: Conversion, seen: Observed) -> Step:
@@ -272,6 +306,8 @@ def _restoring(conversion: Conversion, seen: Observed) -> Step:
     to, goal = conversion.order.to, conversion.leaves
     if "leaving" not in conversion.began:
         return _released(conversion, seen)
+    if returns_by_image(conversion) and (before := _before_image(conversion, seen)) is not None:
+        return before
     if "machine" in seen.unknown:
         return Wait(seen.unknown["machine"])
     if _came_late(conversion, seen):
@@ -295,6 +331,26 @@ def _restoring(conversion: Conversion, seen: Observed) -> Step:
     if goal is None:
         return Enter("failed", conversion.back_because)
     return Enter("stopped", "; ".join(filter(None, (conversion.back_because, _held(seen, goal)))))
+
+
+def _before_image(conversion: Conversion, seen: Observed) -> Step | None:
+    """Return the next step until the machine has been given the image again that it had; None: it has, or serves after all.
+
+    It need not answer for that. What it was given with the new role is shredded where it does.
+    """
+    to, goal, began = conversion.order.to, conversion.leaves, conversion.began
+    if goal is None or "restoring/imaged" in began or _came_late(conversion, seen):
+        return None
+    if "joining" in began and "restoring/lost" not in began:
+        if to in seen.unknown and _may_serve_unseen(conversion):
+            return Wait(seen.unknown[to])
+        ending = _ending(conversion, to, seen)
+        loses = isinstance(ending, Act) and ending.verb == "lose"
+        if ending is not None and not (loses and {"machine"} & (seen.unknown.keys() | seen.failing.keys())):
+            return ending
+    if seen.work:
+        return Act("force_out", to, waits=True, text=what_holds(seen.work))
+    return Act("image", goal, mark="imaged")
 
 
 def _may_serve_unseen(conversion: Conversion) -> bool:
@@ -346,7 +402,8 @@ def _ending(conversion: Conversion, role: Role, seen: Observed) -> Step | None:
     before the machine loses the role, where something came after all, and before the side forgets it.
     """
     phase, sight = conversion.phase, seen.sights.get(role)
-    is_lost = f"{phase}/lost" in conversion.began and role not in seen.roles
+    is_gone = {f"{phase}/lost", f"{phase}/imaged"} & conversion.began.keys()
+    is_lost = bool(is_gone) and role not in seen.roles
     if not is_lost and (sight == "serving" or (sight == "joining" and not _is_barred(conversion))):
         again = f"{phase}/barred" in conversion.began
         return Act("hold", role, mark="barred", waits=again, text=f"{SAID[role]} gives it new work")
@@ -406,6 +463,7 @@ def _late(conversion: Conversion, seen: Observed, until: datetime) -> Step:
         "holding": f"{SAID[other(to)]} did not hold it back",
         "emptying": "its work did not end",
         "leaving": f"it did not leave {SAID[other(to)]}",
+        "imaging": f"it did not come up with the image of {SAID[to]}",
         "joining": f"it did not join {SAID[to]}",
     }[phase]
     since = counted_from(conversion) or until
@@ -417,6 +475,7 @@ _PHASES: Final = {
     "holding": _holding,
     "emptying": _emptying,
     "leaving": _leaving,
+    "imaging": _imaging,
     "joining": _joining,
     "restoring": _restoring,
 }

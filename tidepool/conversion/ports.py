@@ -50,6 +50,21 @@ class Machine(Protocol):
         """Stop its services and all that they started, shred its credentials, unmount and remove what it left."""
         ...
 
+    def can_image(self) -> bool:
+        """Return whether it can be made anew."""
+        ...
+
+    def imaged(self) -> frozenset[Role]:
+        """Return the roles whose image it has: both, where they have the same one. The machine need not run."""
+        ...
+
+    def image(self, role: Role) -> None:
+        """Stop it, make its root anew from the role's image, and start it; returns before it has booted.
+
+        What was on it is gone. Name, address and hardware address stay.
+        """
+        ...
+
     def left_behind(self, role: Role) -> tuple[str, ...]:
         """Return the remains of a role that was lost, for checks: paths, mounts, processes, control groups."""
         ...

@@ -1,13 +1,14 @@
 """The record of a conversion: who ordered it, how far it is, its deadlines, and its outcome. Frozen; the journal keeps it.
 
 ```
- asked --> holding --> emptying --> leaving --> joining --> done
-   |          |            |   (point of no  |     |
-   |          |            |     return)     |     |  deadline
-   |          +------------+-----------------+-----+------------> restoring --> stopped: it is what it was
-   |            cancelled, or a deadline                              | deadline
-   +--> stopped: cancelled, or not to be moved                        +--> failed: the next order repairs it
+ asked --> holding --> emptying --> leaving --> imaging --> joining --> done
+   |          |            |   (point of no  |   (another   |     |
+   |          |            |     return)     |    image)    |     |  deadline
+   |          +------------+-----------------+--------------+-----+---> restoring --> stopped: it is what it was
+   |            cancelled, or a deadline                                    | deadline
+   +--> stopped: cancelled, or not to be moved                              +--> failed: the next order repairs it
 ```
+Where the machine's image has both roles, `leaving` is followed by `joining`.
 See docs/conversions.md.
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from tidepool.cluster.frozen import FrozenDict
@@ -25,7 +26,16 @@ from tidepool.cluster.roles import AtDeadline, Role
 _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 
 Phase = Literal[
-    "asked", "holding", "emptying", "leaving", "joining", "restoring", "done", "stopped", "failed"
+    "asked",
+    "holding",
+    "emptying",
+    "leaving",
+    "imaging",
+    "joining",
+    "restoring",
+    "done",
+    "stopped",
+    "failed",
 ]
 #: A conversion in one of these has come to its end.
 ENDED: Final[frozenset[Phase]] = frozenset({"done", "stopped", "failed"})
@@ -209,25 +219,17 @@ def read(row: Mapping[str, Any]) -> Conversion:
         leaves=body["leaves"],
         phase=row["phase"],
         began=FrozenDict({name: datetime.fromisoformat(at) for name, at in body["began"].items()}),
-        ended=moment(row["ended"]),
+        ended=_moment(row["ended"]),
         cancel_by=row["cancel_by"],
         back_because=body["back_because"],
         text=body["text"],
         work=tuple(Work(*each) for each in body["work"]),
         driver=row["driver"],
-        driver_until=moment(row["driver_until"]),
+        driver_until=_moment(row["driver_until"]),
     )
 
 
-def stamp(at: datetime | None) -> str | None:
-    """So that times are in the order of their texts: in UTC, with microseconds."""
-    if at is None:
-        return None
-    return at.astimezone(UTC).isoformat(timespec="microseconds")
-
-
-def moment(text: str | None) -> datetime | None:
-    """Read what `stamp` wrote."""
+def _moment(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
@@ -238,6 +240,8 @@ DEADLINES: Final[Mapping[Phase, tuple[float, Phase]]] = FrozenDict(
         "holding": (60.0, "restoring"),
         "emptying": (120.0, "restoring"),
         "leaving": (120.0, "restoring"),
+        # A machine boots in it, which firmware alone may take minutes for.
+        "imaging": (600.0, "restoring"),
         "joining": (120.0, "restoring"),
         "restoring": (240.0, "failed"),
     }
@@ -248,9 +252,14 @@ SECOND_TRY_S: Final = 40.0
 UNBEGUN_S: Final = 60.0
 
 
-def longest_s(order: Order) -> float:
-    """After how many seconds a conversion has ended, whatever happens, that one process drives from its beginning."""
-    return sum(seconds for seconds, _ in DEADLINES.values()) + order.deadline_s
+def longest_s(order: Order, *, by_image: bool = False) -> float:
+    """After how many seconds a conversion has ended, whatever happens, that one process drives from its beginning.
+
+    One ``by_image`` may boot the machine twice: to the new role, and back.
+    """
+    imaging_s, _ = DEADLINES["imaging"]
+    others_s = sum(seconds for seconds, _ in DEADLINES.values()) - imaging_s
+    return others_s + (2 * imaging_s if by_image else 0.0) + order.deadline_s
 
 
 def deadline(conversion: Conversion) -> datetime | None:
@@ -261,7 +270,14 @@ def deadline(conversion: Conversion) -> datetime | None:
     if conversion.phase == "emptying" and "emptying/forced" not in conversion.began:
         return patience_ends(conversion)
     seconds, _ = DEADLINES[conversion.phase]
+    if conversion.phase == "restoring" and returns_by_image(conversion):
+        seconds += DEADLINES["imaging"][0]
     return since + timedelta(seconds=seconds)
+
+
+def returns_by_image(conversion: Conversion) -> bool:
+    """Return whether the machine, to be what it was, is given the image again that it had."""
+    return "imaging" in conversion.began and conversion.leaves not in (None, conversion.order.to)
 
 
 def counted_from(conversion: Conversion) -> datetime | None:

@@ -13,7 +13,15 @@ from tidepool.conversion.next_step import SAID
 from tidepool.conversion.record import Conversion, Phase
 
 #: The phases in which time passes, in their order.
-PHASES: Final[tuple[Phase, ...]] = ("asked", "holding", "emptying", "leaving", "joining", "restoring")
+PHASES: Final[tuple[Phase, ...]] = (
+    "asked",
+    "holding",
+    "emptying",
+    "leaving",
+    "imaging",
+    "joining",
+    "restoring",
+)
 #: Steps within phases: what each begins after, and the mark or phase that it ends with.
 STEPS: Final[Mapping[str, tuple[str, str]]] = FrozenDict(
     {
@@ -21,6 +29,8 @@ STEPS: Final[Mapping[str, tuple[str, str]]] = FrozenDict(
         "hold": ("holding", "holding/held"),
         "lose": ("leaving", "leaving/lost"),
         "forget": ("leaving/lost", "leaving/forgotten"),
+        "image": ("imaging", "imaging/imaged"),
+        "boot": ("imaging/imaged", "joining"),
         "prepare": ("joining", "joining/prepared"),
         "take": ("joining/prepared", "joining/taken"),
         "serve": ("joining/taken", "done"),
@@ -50,6 +60,8 @@ COLUMNS: Final[Mapping[str, str]] = FrozenDict(
         "hold_step_s": "of `holding`: to drain or to cordon",
         "lose_step_s": "of `leaving`: to stop the old role's services, and shred its credentials",
         "forget_step_s": "of `leaving`: for the old side to forget the machine",
+        "image_step_s": "of `imaging`: to stop the machine, give it a disk of the new role's image, and start it",
+        "boot_step_s": "of `imaging`: from then until it answers",
         "prepare_step_s": "of `joining`: for the new side to be ready for the machine",
         "take_step_s": "of `joining`: to put the credentials there, and start the services",
         "serve_step_s": "of `joining`: from then until the new side gives the machine work",

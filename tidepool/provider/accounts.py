@@ -10,7 +10,7 @@ from typing import Any, Final
 from tidepool.clients.slurm.accounting import Association as Entry
 from tidepool.clients.slurm.accounting import Key
 from tidepool.clients.slurm.contract import Refused
-from tidepool.clients.slurm.limits import exceeded
+from tidepool.clients.slurm.limits import exceeded, lowered
 from tidepool.cluster.accounts import ROOT_ACCOUNT
 from tidepool.cluster.failures import Note
 from tidepool.provider.accounting import (
@@ -270,9 +270,9 @@ def _notes(database: Database, pairs: Iterable[tuple[AccountModel, AccountModel]
     """Yield a note for each limit that becomes lower than what is used of it."""
     for old, wanted in pairs:
         before, after = _limits_of(old), _limits_of(wanted)
-        changed = {user: limits for user, limits in after.items() if limits != before.get(user, {})}
-        there = database.in_use() if changed else {}
-        for user, limits in changed.items():
+        less = {user: lowered(before.get(user, {}), limits) for user, limits in after.items()}
+        there = database.in_use() if any(less.values()) else {}
+        for user, limits in less.items():
             if known := there.get((wanted.account, user)):
                 for words in exceeded(limits, known):
                     yield Note(f"{words}: what runs goes on, and nothing begins until it is below")

@@ -44,6 +44,7 @@ _LATER: Final = {
     "tidepool:slurm:DatabaseClient": ("tidepool.provider.databases", "DatabaseClientKind"),
     "tidepool:files:Policy": ("tidepool.provider.files", "FilePolicyKind"),
     "tidepool:slurm:Qos": ("tidepool.provider.qualities", "QosKind"),
+    "tidepool:runs:Run": ("tidepool.provider.run", "RunKind"),
 }
 TOKENS: Final = frozenset({*_CLASSES, *_LATER})
 

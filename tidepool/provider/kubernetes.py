@@ -9,7 +9,7 @@ from typing import Final
 
 from tidepool.clients.kubernetes.contract import NEEDED, Conflict, KubernetesError, NotFound, Unreachable
 from tidepool.clients.kubernetes.control_plane import ControlPlane
-from tidepool.clients.kubernetes.first_objects import first_objects
+from tidepool.clients.kubernetes.first_objects import first_objects, shown_objects
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, access_path, dialer, load_access
 from tidepool.infrastructures.local import kernel
@@ -25,6 +25,7 @@ from tidepool.resources.reading import Mistake, read
 from tidepool.resources.values import UNKNOWN, Inputs, Plain
 
 _STATE: Final = "state"
+_OBJECTS: Final = (*first_objects(), *shown_objects())
 #: An API server learns of bindings by a watch: rights that were given a moment ago may still be missing, in seconds.
 _SETTLES_S: Final = 5.0
 
@@ -149,7 +150,7 @@ class ControlPlaneKind(IdempotentKind[ControlPlaneModel]):
             with self._reached(state) as control_plane:
                 if down := control_plane.what_is_down():
                     return {_STATE: f"down: {down}"}
-                others = [each.name for each in first_objects() if not control_plane.has(each)]
+                others = [each.name for each in _OBJECTS if not control_plane.has(each)]
         except (KubernetesError, Refusal) as error:
             return {_STATE: f"down: {error}"}
         return {_STATE: f"changed: {', '.join(others)}"} if others else AS_KNOWN
@@ -176,7 +177,7 @@ class ControlPlaneKind(IdempotentKind[ControlPlaneModel]):
                 return down
             if not control_plane.makes_pods():
                 return "its controllers have made no service account yet"
-            for each in first_objects():
+            for each in _OBJECTS:
                 control_plane.apply(each)
             return ""
         except (Conflict, NotFound, Unreachable) as error:

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,12 +22,15 @@ from tidepool.clients.slurm import (
     NodeFlag,
     Refused,
     Slurm,
+    SlurmError,
     TimedOut,
     Unreachable,
 )
 from tidepool.cluster.desired_state import is_forced
+from tidepool.cluster.failures import InfrastructureError, Permanent
 from tidepool.cluster.hostlist import expand
-from tidepool.infrastructures.connection import transport
+from tidepool.infrastructures.connection import transport, why_silent
+from tidepool.infrastructures.registry import suspension_of
 from tidepool.provider.machines import (
     Connection,
     Slurmd,
@@ -37,6 +41,7 @@ from tidepool.provider.machines import (
 )
 from tidepool.provider.node_watch import Batches, NodeWatch, SharedLook, Sight
 from tidepool.provider.retirement import Leaving, Outcome, is_leaving, retire
+from tidepool.provider.suspended import NotReady, go_on, prepare
 from tidepool.resources.declarations import Node as Resource
 from tidepool.resources.declarations import NodeModel
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task, Unfinished
@@ -68,6 +73,11 @@ _BOOTED: Final = "tidepool: its machine booted again"
 #: A controller that is being started again answers within this time.
 _RETRY_S: Final = 3.0
 _NO_ANSWER: Final = (ControllerDown, TimedOut, Unreachable)
+_SUSPENDED: Final = "suspended"
+#: Of a machine that should be suspended: there is no memory that it could go on from.
+_LOST: Final = "lost"
+#: A machine that goes on is asked again after so long whether it answers.
+_ANSWERS_S: Final = 0.2
 
 
 def is_up(node: Node, booted: datetime | None = None) -> bool:
@@ -107,8 +117,9 @@ class NodeKind(Kind[NodeModel]):
     resource = Resource
     timeout_s = 60.0
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, now_s: Callable[[], float] = time.time) -> None:
         super().__init__(home)
+        self._now_s = now_s
         # As long as their operation may take, unless somebody watches nodes besides.
         self._patience_s = float(home.environment.get(PATIENCE) or "inf")
         self._regardless = is_forced(home.environment)
@@ -117,15 +128,30 @@ class NodeKind(Kind[NodeModel]):
 
     def mistakes(self, wanted: NodeModel) -> Iterable[Mistake]:
         connections = {"controller": wanted.controller, "machine": wanted.machine}
-        return connection_mistakes(connections, self._home.data)
+        yield from connection_mistakes(connections, self._home.data)
+        if wanted.power == _SUSPENDED:
+            try:
+                suspension_of(wanted.suspension)
+            except Permanent as error:
+                yield Mistake("suspension", f"{error}; leave power out, or name one that can be suspended")
 
     def create(self, wanted: NodeModel, task: Task) -> Made:
+        if wanted.power == _SUSPENDED:
+            # It is not known any more, and its machine is there.
+            return Made(wanted.node, self._suspend(wanted, task))
         return Made(wanted.node, self._await(wanted, task, is_new=True))
 
     def update(self, id: str, old: NodeModel, wanted: NodeModel, task: Task) -> Mapping[str, Plain]:
+        if wanted.power == _SUSPENDED:
+            return self._suspend(wanted, task)
+        if old.power == _SUSPENDED:
+            self._resume(old, wanted, task)
+            return self._await(wanted, task.anew(), is_new=True)
         return self._await(wanted, task)
 
     def look(self, id: str, state: NodeModel) -> Mapping[str, Plain] | None:
+        if state.power == _SUSPENDED:
+            return self._look_at_suspended(state)
         runs = machine_runs(state.machine, self._home.data)
         try:
             node = self._cluster(state).look().get(state.node)
@@ -139,6 +165,51 @@ class NodeKind(Kind[NodeModel]):
         return {"state": "leaving"} if is_leaving(node) else AS_KNOWN
 
     def delete(self, id: str, state: NodeModel, task: Task) -> None:
+        self._retire(state, task)
+
+    def _suspend(self, wanted: NodeModel, task: Task) -> Mapping[str, Plain]:
+        """Make a slot of the node, and suspend its machine. Where its memory cannot be saved it goes on, and the node stays a slot."""
+        self._retire(wanted, task)
+        machine = transport(wanted.machine, self._home.data)
+        try:
+            suspension = suspension_of(wanted.suspension)
+            if (state := suspension.state()) != "running":
+                return {} if state == _SUSPENDED else {"state": _LOST}
+            task.status("its memory is saved")
+            prepare(machine)
+            try:
+                suspension.suspend()
+            except InfrastructureError:
+                with suppress(SlurmError, NotReady):
+                    go_on(machine, self._now_s())
+                raise
+        except InfrastructureError as error:
+            raise Refusal(f"machine {wanted.node} is not suspended: {error}", error.cause) from error
+        except (SlurmError, NotReady) as error:
+            raise Refusal(f"machine {wanted.node} is not suspended: {error}", "transient") from error
+        return {}
+
+    def _resume(self, old: NodeModel, wanted: NodeModel, task: Task) -> None:
+        """Have its machine go on, with the time as it is and slurmd started; one that has no memory boots."""
+        machine = transport(wanted.machine, self._home.data)
+        try:
+            suspension_of(old.suspension).resume()
+            if why := task.wait(lambda: why_silent(machine), "it goes on", _ANSWERS_S):
+                raise Refusal(f"machine {wanted.node} was resumed, and does not answer: {why}", "boot")
+            go_on(machine, self._now_s())
+        except InfrastructureError as error:
+            raise Refusal(f"machine {wanted.node} is not resumed: {error}", error.cause) from error
+        except (SlurmError, NotReady) as error:
+            raise Refusal(f"machine {wanted.node} was resumed, and is not well: {error}", "boot") from error
+
+    def _look_at_suspended(self, state: NodeModel) -> Mapping[str, Plain]:
+        try:
+            found = suspension_of(state.suspension).state()
+        except InfrastructureError:
+            return AS_KNOWN  # what cannot be seen is not gone
+        return AS_KNOWN if found == _SUSPENDED else {"state": _LOST}
+
+    def _retire(self, state: NodeModel, task: Task) -> None:
         cluster = self._cluster(state)
         # What does not count is as what does not run.
         runs = not self._regardless and machine_runs(state.machine, self._home.data)

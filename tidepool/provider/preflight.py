@@ -31,7 +31,7 @@ class PreflightKind(Kind[PreflightModel]):
             yield from (Mistake(f"demands.{each.property}", each.reason) for each in found.mistakes)
             return
         # Of the path, which is short: Pulumi shows the value beside the reason.
-        for lack in check.lacks(found.value, self._home):
+        for lack in dict.fromkeys(check.lacks(found.value, self._home)):
             yield lack if isinstance(lack, Note) else Mistake("path", lack)
 
     def create(self, wanted: PreflightModel, task: Task) -> Made:

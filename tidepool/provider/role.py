@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
-from tidepool.clients.kubernetes.objects import BootstrapToken
+from tidepool.clients.kubernetes.objects import BootstrapToken, PoolMachine
 from tidepool.clients.slurm import Slurm
 from tidepool.cluster.desired_state import is_forced
 from tidepool.cluster.kubelet_files import bootstrap_kubeconfig
@@ -22,13 +22,15 @@ from tidepool.conversion.journal import Journal
 from tidepool.conversion.kubernetes_side import KubernetesSide
 from tidepool.conversion.machine import RoleFile, RoleProgram, kubernetes_files
 from tidepool.conversion.next_step import SAID
+from tidepool.conversion.pool_machines import pool_machine, without_failing
 from tidepool.conversion.ports import ConversionError, Side
-from tidepool.conversion.processes import is_driven
 from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, load_access
 from tidepool.infrastructures.local.boots import boot_path, load_boot
+from tidepool.infrastructures.registry import imaging_of
+from tidepool.journals.processes import is_driven
 from tidepool.provider.machines import connection_mistakes, local_machine, machine_runs
 from tidepool.provider.role_change import Refused, find_amiss, leave, settle
 from tidepool.resources.declarations import Role as Resource
@@ -38,6 +40,8 @@ from tidepool.resources.reading import Change, Mistake
 from tidepool.resources.values import Inputs, Plain
 
 _STATE: Final = "state"
+#: Of its conversions, so many are looked at for the one that gave it its role.
+_KNOWN: Final = 20
 #: For so long, in seconds, what is ending may take on a machine that leaves its pool.
 _PATIENCE_S: Final = 10.0
 #: Services have so many seconds to start: within the time for joining.
@@ -111,6 +115,7 @@ class RoleKind(Kind[RoleModel]):
                     pause=self._waiting(task),
                     warn=task.warn,
                 )
+                parties.show(None)
         except _CutOff:
             raise Refusal(
                 f"machine {state.node} did not leave pool {state.pool}: the operation was cancelled"
@@ -161,6 +166,11 @@ class RoleKind(Kind[RoleModel]):
                 if wanted.slurmctld and came.role == "slurm":
                     # Where another took over from it, as by a `Configuration` that has it start anew.
                     parties.machine.take("slurm")
+                known = journal.conversions(node=wanted.node, limit=_KNOWN)
+                node = "Ready" if came.role == "kubernetes" else "Absent"
+                parties.show(
+                    pool_machine(wanted.node, wanted.pool, wanted.stack, came.role, known, node=node)
+                )
         except _CutOff:
             raise Refusal(
                 f"machine {wanted.node}: the operation was cancelled; a conversion that was begun goes on with the next "
@@ -258,7 +268,14 @@ def around_of(home: Home) -> Around:
                 client, wanted.node, wanted.pool, wanted.stack, token.hand_over, wanted.labels
             )
             sides: Mapping[Role, Side] = {"slurm": slurm, "kubernetes": kubernetes}
-            yield Parties(_machine(home, wanted, token), sides)
+
+            def show(machine: PoolMachine | None) -> None:
+                if machine is None:
+                    without_failing(lambda: client.delete_pool_machine(wanted.node))
+                else:
+                    without_failing(lambda: client.put_pool_machine(machine))
+
+            yield Parties(_machine(home, wanted, token), sides, show)
 
     return Around(parties, lambda wanted: machine_runs(wanted.machine, home.data))
 
@@ -266,7 +283,10 @@ def around_of(home: Home) -> Around:
 def _machine(home: Home, wanted: RoleModel, token: _Token) -> RoleProgram:
     way = transport(wanted.machine, home.data)
     start_s = _START_S if local_machine(wanted.machine) else _START_ELSEWHERE_S
-    return RoleProgram(way, wanted.node, lambda role: _files(home, wanted, role, token), start_s)
+    imaging = imaging_of(wanted.imaging, home.data) if wanted.imaging else None
+    return RoleProgram(
+        way, wanted.node, lambda role: _files(home, wanted, role, token), start_s, imaging=imaging
+    )
 
 
 @dataclass(frozen=True, slots=True)

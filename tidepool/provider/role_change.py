@@ -81,12 +81,18 @@ def settle(
             return came
     if is_asked and (cancelled := _just_cancelled(order, journal, now())) is not None:
         return _came(cancelled)
-    if _comes_up(order.to, parties, now, pause):
-        # A hold of ours that outlived its conversion; one of a person's stays.
-        parties.sides[order.to].release()
-        return Came(order.to, "it serves already", is_done=True)
-    roles = parties.machine.roles()
     away = other(order.to)
+    try:
+        if _comes_up(order.to, parties, now, pause):
+            # A hold of ours that outlived its conversion; one of a person's stays.
+            parties.sides[order.to].release()
+            return Came(order.to, "it serves already", is_done=True)
+        roles = parties.machine.roles()
+    except ConversionError:
+        if not parties.machine.can_image():
+            raise
+        # It may be one that no image has booted: where neither side knows it, it is made anew.
+        roles = frozenset({away if is_asked else order.to})
     leaves = away if away in roles else order.to if order.to in roles else None
     return _came(drive(journal.order(order, leaves)))
 

@@ -19,8 +19,8 @@ from tidepool.clients.slurm import Slots
 from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.conversion.journal import Journal
-from tidepool.conversion.processes import new_driver
 from tidepool.conversion.record import Conversion, Phase, Work
+from tidepool.journals.processes import new_driver
 
 POOL: Mapping[str, Any] = {
     "name": "shared",

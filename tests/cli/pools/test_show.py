@@ -14,9 +14,9 @@ from click.testing import Result
 from tests.cli.pools.standins import PoolPerson, outputs
 from tidepool.cli import down, errors, stack_spec
 from tidepool.clients.slurm import JobRequest
-from tidepool.conversion.processes import new_driver
 from tidepool.conversion.record import Order, Work
 from tidepool.infrastructures.local import kernel
+from tidepool.journals.processes import new_driver
 
 BUDGET = Work("pod", "default/web-0", "ReplicaSet/web", "runs", "budget web allows no eviction")
 

@@ -14,7 +14,7 @@ from tidepool.cli.errors import NOT_THERE, Failure
 from tidepool.cli.stack import Stack
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.pool import ConvergedPool
-from tidepool.cluster.roles import Role
+from tidepool.cluster.roles import ROLES, Role
 from tidepool.conversion.record import Conversion
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def image_roles(stack: Stack, pools: Iterable[ConvergedPool]) -> dict[str, Colle
     from tidepool.images.store import ImageStore
 
     store = ImageStore(Path(stack.context.env.get("TIDEPOOL_IMAGES") or stack.data / "images"))
-    wanted = {pool.image for pool in pools}
+    wanted = {pool.image_of(role) for pool in pools for role in ROLES}
     built = sorted(store.images(), key=lambda image: image.folder.stat().st_mtime)
     return {image.name: image.holds for image in built if image.name in wanted}
 

@@ -21,7 +21,7 @@ from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import ROLES, Role
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.ports import NotOrdered
-from tidepool.conversion.processes import is_driven
+from tidepool.journals.processes import is_driven
 
 if TYPE_CHECKING:
     from tidepool.clients.kubernetes.contract import KubernetesClient
@@ -74,11 +74,11 @@ def kubernetes_mistakes(seen: KubernetesObservation) -> Iterator[str]:
 
 def image_mistakes(pool: ConvergedPool, image_roles: Mapping[str, Collection[Role]]) -> Iterator[str]:
     """The roles that the image of a pool does not hold, where its manifest says which it does."""
-    held = image_roles.get(pool.image)
-    for role in ROLES if held is not None else ():
-        if role not in (held or ()):
+    for role in ROLES:
+        held = image_roles.get(image := pool.image_of(role))
+        if held is not None and role not in held:
             yield (
-                f"pool {pool.name}: its image {pool.image} does not hold the role {role}, by its manifest; take one that "
+                f"pool {pool.name}: its image {image} does not hold the role {role}, by its manifest; take one that "
                 "does, such as debian-12-converged"
             )
 

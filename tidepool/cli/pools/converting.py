@@ -44,8 +44,8 @@ from tidepool.cluster.roles import AtDeadline, Role
 from tidepool.conversion.journal import Journal
 from tidepool.conversion.next_step import other
 from tidepool.conversion.ports import ConversionError
-from tidepool.conversion.processes import is_driven
 from tidepool.conversion.record import CANCELLABLE, Conversion, Order
+from tidepool.journals.processes import is_driven
 
 _LOOK_S: Final = 0.1
 
