@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tidepool.cluster.accounting import Accounting as Accounting
 from tidepool.cluster.accounting import SharedWith as SharedWith
 from tidepool.cluster.fleet import Infrastructure as Infrastructure
+from tidepool.cluster.offering import OfferedMachines as OfferedMachines
+from tidepool.cluster.offering import Offering as Offering
 from tidepool.cluster.pool import Kubernetes as Kubernetes
 from tidepool.cluster.shape import Shape as Shape
 from tidepool.cluster.spec import ClusterSpec as ClusterSpec
@@ -42,12 +44,14 @@ from tidepool.components.slurm_controller import cluster_spec as cluster_spec
 
 if TYPE_CHECKING:
     from tidepool.components.converged_node_pool import ConvergedNodePool as ConvergedNodePool
+    from tidepool.components.ephemeral_cluster import EphemeralCluster as EphemeralCluster
     from tidepool.components.kubernetes_control_plane import KubernetesAccess as KubernetesAccess
     from tidepool.components.kubernetes_control_plane import KubernetesControlPlane as KubernetesControlPlane
 
-#: Names that are imported when they are asked for: a cluster without pools waits for nothing of Kubernetes.
+#: Names that are imported when they are asked for: a cluster without pools waits for nothing of Kubernetes, nor of runs.
 _LATER: Final = {
     "ConvergedNodePool": "converged_node_pool",
+    "EphemeralCluster": "ephemeral_cluster",
     "KubernetesAccess": "kubernetes_control_plane",
     "KubernetesControlPlane": "kubernetes_control_plane",
 }

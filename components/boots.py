@@ -15,6 +15,7 @@ from tidepool.cluster.boot import Device, Folder, Service
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import MUNGE_KEY
 from tidepool.cluster.shape import Shape
+from tidepool.components.run_agent import run_boot
 from tidepool.components.scratch import files_boot
 from tidepool.components.ssh_access import NODE_ACCESS, ONLY_ROOT, SSHD, login_access
 from tidepool.infrastructures.contract import Boot, File, Mount
@@ -81,6 +82,20 @@ class Keys:
         return File("/etc/ssh/authorized_keys.d/root", self.ssh)
 
 
+_FIRST_BOOT_SCRIPT: Final = "/etc/tidepool/first-boot"
+#: A spec's hook: what it did stays with the machine, so it is not run at later boots.
+_FIRST_BOOT: Final = Service(
+    "first-boot",
+    (
+        *("/bin/sh", "-ec"),
+        f"test ! -e {_FIRST_BOOT_SCRIPT}.done || exit 0; {_FIRST_BOOT_SCRIPT}; : >{_FIRST_BOOT_SCRIPT}.done",
+    ),
+    once=True,
+    # It may install what takes long; the node's own deadline ends it.
+    ready_timeout_s=0,
+)
+
+
 def node_boot(
     keys: Keys,
     *,
@@ -90,13 +105,14 @@ def node_boot(
     is_named: bool = False,
     confined: bool = False,
     scratch: Sequence[Mount] = (),
+    first_boot: str | None = None,
 ) -> Boot:
     """Run munged, slurmd, and sshd for who has a job there.
 
     slurmd has no files of its own: it asks ``controllers`` (host names, the first in charge) for them. It tells the
     shape of its slot; features are the slot's alone, so that they change without another boot. With ``is_named``,
     slurm.conf has a line for the slot, which says all of that, and a slurmd that says it again ends. Jobs are ``confined``
-    by its control groups, and bound to their processors.
+    by its control groups, and bound to their processors. ``first_boot`` is a script that succeeds once before slurmd begins.
     """
     # -b: with the host's boot time Slurm would take a machine for one that it has known for long.
     asks = ("/usr/sbin/slurmd", "-D", "-b", "--conf-server", ",".join(controllers))
@@ -105,9 +121,11 @@ def node_boot(
     # It reads what its jobs use in /proc/PID/io, which is theirs alone; the kernel has nobody else close devices to a group.
     capabilities = ("sys_ptrace", "sys_admin") if confined and paths else ("sys_ptrace",)
     slurmd = Service("slurmd", (*asks, *tells), ready="tcp:6818", capabilities=capabilities, binds=confined)
+    hook = () if first_boot is None else (_FIRST_BOOT,)
+    hook_file = () if first_boot is None else (File(_FIRST_BOOT_SCRIPT, first_boot, "0700"),)
     return Boot(
-        services=(MUNGED, slurmd, NODE_ACCESS, SSHD),
-        files=keys.files,
+        services=(*hook, MUNGED, slurmd, NODE_ACCESS, SSHD),
+        files=(*keys.files, *hook_file),
         folders=RUN_FOLDERS,
         mounts=(Mount(home, "/home", read_only=False), *scratch),
         devices=tuple(Device(path, minor=number) for number, path in enumerate(paths)),
@@ -184,17 +202,26 @@ def controller_boot(
     configuration: Mapping[str, str] = FrozenDict(),
     scratch: Sequence[Mount] = (),
     has_files: bool = False,
+    has_run: bool = False,
 ) -> Boot:
     """Run munged, sshd and slurmctld; ``home`` is the volume of /home, all else is as of `slurmctld_boot`.
 
     ``configuration`` are the texts of Slurm's files, by name: they come when machines run, and change then. With ``has_files``
-    homes are counted and ``scratch`` is wiped here.
+    homes are counted and ``scratch`` is wiped here; with ``has_run`` the cluster is a run's, and ends it.
     """
     slurmctld = slurmctld_boot(state=state, settings=settings, is_alone=is_alone)
     people = files_boot() if has_files else Boot()
+    run = run_boot() if has_run else Boot()
     return Boot(
         # sshd first: whoever comes in to see why slurmctld does not start gets in.
-        services=(MUNGED, SSHD, *people.services, *keys.accounting_services, *slurmctld.services),
+        services=(
+            MUNGED,
+            SSHD,
+            *people.services,
+            *keys.accounting_services,
+            *slurmctld.services,
+            *run.services,
+        ),
         files=(
             *keys.files,
             *keys.accounting_files,
@@ -202,12 +229,14 @@ def controller_boot(
             *slurmctld.files,
             *_power_programs(),
             *people.files,
+            *run.files,
         ),
         folders=(
             *RUN_FOLDERS,
             *slurmctld.folders,
             Folder(controller_programs.SPOOL, "0700", "slurm", "slurm"),
             *people.folders,
+            *run.folders,
         ),
         mounts=(*slurmctld.mounts, Mount(home, "/home", read_only=False), *scratch),
         live_files=tuple(File(f"{_SETTINGS}/{name}", text) for name, text in sorted(configuration.items())),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 from pulumi import Input, Output
 
+from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.account_tree import AccountTree
 from tidepool.components.compute_fleet import ComputeFleet
@@ -83,6 +84,7 @@ class Cluster:
                 fleet.name,
                 controller=self.controller,
                 nodes=state.nodes[fleet.name],
+                suspended=state.suspended.get(fleet.name, HostSet()),
                 placements=state.placements[fleet.name],
                 only=state.only,
                 opts=opts,

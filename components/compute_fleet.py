@@ -9,7 +9,6 @@ import pulumi
 from pulumi import Input, Output
 
 from tidepool import resources
-from tidepool.cluster import hostlist
 from tidepool.cluster.desired_state import all_slots, node_placements, node_set, slots_of
 from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.fleet import Infrastructure as FleetEntry
@@ -41,6 +40,7 @@ class ComputeFleet(pulumi.ComponentResource):
         controller: the cluster's.
         nodes: names of the nodes that should be there: a hostlist, or a set of names (`tidepool.cluster.desired_state`). By
             default the first ``min_nodes``.
+        suspended: names of nodes that should not be there, and whose machines are kept, suspended: they were nodes before.
         placements: by node the key of the infrastructure on which it is, where that is decided. The others are on the first
             that has room (`tidepool.cluster.desired_state`).
         only: those of the nodes that are registered, for an operation that is limited to them (``--target``): it lets all
@@ -57,6 +57,7 @@ class ComputeFleet(pulumi.ComponentResource):
         *,
         controller: SlurmController,
         nodes: str | Iterable[str] | None = None,
+        suspended: HostSet = HostSet(),  # noqa: B008 - frozen
         placements: Mapping[str, str] = FrozenDict(),
         only: HostSet | None = None,
         opts: pulumi.ResourceOptions | None = None,
@@ -71,6 +72,8 @@ class ComputeFleet(pulumi.ComponentResource):
         super().__init__("tidepool:components:ComputeFleet", name, None, controller.locations.options(opts))
         mine = pulumi.ResourceOptions(parent=self)
         slots_here = _slots(fleet, nodes)
+        nodes_here = HostSet.from_names(slot.node_name for slot in slots_here)
+        slots_here += _slots(fleet, suspended - nodes_here)
         keys = _placements(fleet, slots_here, placements)
         sources = {entry.key: self._source(fleet, entry, controller) for entry in fleet.infrastructures}
         there = HostSet.from_names(slot.node_name for slot in slots_here)
@@ -78,22 +81,34 @@ class ComputeFleet(pulumi.ComponentResource):
         # A machine boots when its slot is there: a slurmd that registers before makes a node of its own, which no
         # slot comes to be. Other slots are other nodes, and slurmd has told its shape at its start.
         beside = pulumi.ResourceOptions(parent=self, depends_on=[slots], replace_with=[slots])
+        # One that is suspended registers with nobody, and could not answer: what is made anew of it is when it goes on.
+        apart = pulumi.ResourceOptions(parent=self, depends_on=[slots])
         for slot in slots_here:
             if only is not None and slot.node_name not in only:
                 continue
             source = sources[keys[slot.node_name]]
+            is_suspended = slot.node_name not in nodes_here
             order = MachineOrder(
-                slot.node_name, source.network, slot.address, fleet.shape, source.image, source.boot
+                slot.node_name,
+                source.network,
+                slot.address,
+                fleet.shape,
+                source.image,
+                source.boot,
+                is_suspended=is_suspended,
             )
+            machine = source.infrastructure.machine(order, apart if is_suspended else beside)
             resources.Node(
                 slot.node_name,
                 controller=controller.connection,
                 node=slot.node_name,
-                machine=source.infrastructure.machine(order, beside).connection,
+                machine=machine.connection,
                 slots=slots.id,
+                power="suspended" if is_suspended else None,
+                suspension=machine.suspension if is_suspended else None,
                 opts=mine,
             )
-        self.nodes = Output.from_input(hostlist.fold(slot.node_name for slot in slots_here))
+        self.nodes = Output.from_input(str(nodes_here))
         self.register_outputs({"nodes": self.nodes})
 
     def _source(self, fleet: Fleet, entry: FleetEntry, controller: SlurmController) -> _MachineSource:
@@ -114,6 +129,7 @@ class ComputeFleet(pulumi.ComponentResource):
                 shape=fleet.shape,
                 is_named=controller.names_slots,
                 confined=controller.spec.confines_jobs,
+                first_boot=controller.spec.first_boot,
             ),
             mine,
         )

@@ -14,7 +14,7 @@ from pulumi import Input, Output
 
 from tidepool import resources
 from tidepool.cluster import hostlist, kubelet_files
-from tidepool.cluster.boot import Service
+from tidepool.cluster.boot import Folder, Service
 from tidepool.cluster.desired_state import role_set
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.kubelet_files import PodRoute, pod_routes
@@ -36,7 +36,7 @@ from tidepool.components.boots import Keys, node_boot
 from tidepool.components.locations import Location
 from tidepool.components.slurm_controller import SlurmController, known_part
 from tidepool.components.ssh_access import NODE_ACCESS, SSHD
-from tidepool.infrastructures.contract import Boot, File, MachineOrder, Mount, Prepared
+from tidepool.infrastructures.contract import Boot, File, MachineOrder, Mount, Prepared, RoutesPods
 from tidepool.infrastructures.local.graph import Local
 
 #: What pods can be made of, once: a pool's machines reach no registry. A mark says that one came to its end.
@@ -92,10 +92,15 @@ def converged_boot(
         # slurmd asks a slurmctld for its files.
         services=(NODE_ACCESS, SSHD, munged, *besides.services, *others, *_kubernetes(pool, stack)),
         files=(keys.root_file, *besides.files),
-        folders=(*slurm.folders, *besides.folders),
+        folders=(*(_of_its_role(folder) for folder in slurm.folders), *besides.folders),
         mounts=(*slurm.mounts, *besides.mounts),
         containers="kubernetes",
     )
+
+
+def _of_its_role(folder: Folder) -> Folder:
+    """Whose a node's folders are, but for root's: users of Slurm's, whom an image for Kubernetes alone does not know."""
+    return folder if folder.owner == "root" else replace(folder, role="slurm")
 
 
 def role_files(
@@ -196,7 +201,8 @@ class ConvergedNodePool(pulumi.ComponentResource):
         roles = role_set(pool) if roles is None else roles
         fleet = spec.pool_fleet(pool)
         location = controller.locations.by_name[spec.pool_infrastructure(pool)]
-        infrastructure, image = location.infrastructure.for_fleet(fleet), location.images[pool.image]
+        infrastructure, image = location.infrastructure.for_fleet(fleet), location.images[str(fleet.image)]
+        role_images = {role: location.images[name] for role, name in pool.role_images.items()}
         if isinstance(infrastructure, Prepared):
             infrastructure.prepare(image, mine)
         boot = infrastructure.boot(pool.name, _boot(pool, controller, location), mine)
@@ -208,13 +214,17 @@ class ConvergedNodePool(pulumi.ComponentResource):
             if node in roles
         }
         routes = () if spec.kubernetes is None else pod_routes(spec.kubernetes.pod_network, spec.pools)
-        files = role_files(controller.keys, authority=kubernetes.authority_certificate, routes=routes)
+        files = role_files(
+            controller.keys,
+            authority=kubernetes.authority_certificate,
+            routes=() if isinstance(infrastructure, RoutesPods) else routes,
+        )
         # Whatever its machines are: who converts them brings these.
         kept = Local(controller.locations.stack)
         boots: dict[str, Output[str]] = {
             role: kept.boot(f"{pool.name}-{role}", files[role], mine) for role in ROLES
         }
-        pods = {route.node: str(route.subnet) for route in routes}
+        pods = {route.node: route.subnet for route in routes}
         # Power saving would ask for a machine that serves Kubernetes: in each mode, slots are FUTURE.
         slots = controller.register_slots(pool, pool.slots(), "FUTURE", self)
         # As of fleets: a slurmd that registers before its slot is there makes a node of its own.
@@ -227,18 +237,27 @@ class ConvergedNodePool(pulumi.ComponentResource):
             if only is not None and node not in only:
                 continue
             order = MachineOrder(
-                node, location.network, slot.address, pool.shape, image, machine_boots.get(node, boot)
+                node,
+                location.network,
+                slot.address,
+                pool.shape,
+                image,
+                machine_boots.get(node, boot),
+                role_images=role_images,
+                pods=pods[node],
             )
+            machine = infrastructure.machine(order, beside)
             role = resources.Role(
                 node,
                 node=node,
                 pool=pool.name,
                 role=roles[node],
-                machine=infrastructure.machine(order, beside).connection,
+                machine=machine.connection,
+                imaging=machine.imaging,
                 controller=controller.connection,
                 access=kubernetes.access,
                 boots=boots,
-                pod_subnet=pods[node],
+                pod_subnet=str(pods[node]),
                 labels=dict(pool.labels) or None,
                 deadline_s=pool.deadline_s,
                 at_deadline=pool.at_deadline,

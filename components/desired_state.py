@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 import pulumi
@@ -16,6 +16,7 @@ from tidepool.cluster.desired_state import (
     NODES_VARIABLE,
     PLACEMENTS_VARIABLE,
     ROLES_VARIABLE,
+    SUSPENDED_VARIABLE,
     DesiredNodes,
     DesiredNodesError,
     node_placements,
@@ -23,6 +24,7 @@ from tidepool.cluster.desired_state import (
     placements_to_json,
     read_placements,
     role_set,
+    slots_of,
 )
 from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.hostlist import HostSet
@@ -39,6 +41,7 @@ HALF_WRITTEN: Final = "failed to load checkpoint"
 _SPEC: Final = "spec"
 _PLACEMENTS: Final = "places"
 _USERS: Final = "users"
+_SUSPENDED: Final = "suspended"
 #: Of the configuration, a secret: by it an LDAP directory is asked.
 _LDAP_PASSWORD: Final = "ldapPassword"  # noqa: S105 (its name)
 
@@ -60,10 +63,12 @@ class DesiredState:
     """Who may log in, by the spec and its directory."""
     outputs: Mapping[str, Any]
     """Outputs for the stack to export: ``spec``, as the person wrote it who brought it up; ``users`` of it and of its directory,
-    where it has one; ``places`` of fleets on several infrastructures, by fleet and key a hostlist. Another stack can take either
+    where it has one; ``places`` of fleets on several infrastructures, by fleet and key a hostlist; ``suspended`` machines, by fleet. Another stack can take either
     of the first two for its directory."""
     accounting_key: str | None = None
     """The key of another cluster's slurmdbd, from the stack's configuration; None where the spec names none."""
+    suspended: Mapping[str, HostSet] = field(default_factory=dict)
+    """By fleet, those that are none of its nodes, and whose machines are kept suspended."""
 
     @classmethod
     def at_first(cls, spec: ClusterSpec) -> Self:
@@ -121,7 +126,24 @@ def desired_state(config: pulumi.Config, environment: Mapping[str, str]) -> Desi
         outputs[_USERS] = users.to_json()
     roles = _roles(spec, wish.kubernetes, serving)
     key = config.get(ACCOUNTING_KEY_NAME) if spec.controller.accounting is not None else None
-    return DesiredState(spec, nodes, placements, roles, serving, wish.only, users, outputs, key)
+    suspended = _suspended(spec, nodes, {**last.get(_SUSPENDED, {}), **wish.suspended})
+    if suspended:
+        outputs[_SUSPENDED] = {name: str(names) for name, names in suspended.items()}
+    return DesiredState(spec, nodes, placements, roles, serving, wish.only, users, outputs, key, suspended)
+
+
+def _suspended(
+    spec: ClusterSpec, nodes: Mapping[str, HostSet], known: Mapping[str, str | HostSet]
+) -> dict[str, HostSet]:
+    """Return by fleet the machines that are suspended: none of its nodes, and none of a fleet that is gone."""
+    found: dict[str, HostSet] = {}
+    for fleet in spec.fleets:
+        with _refusing(_SUSPENDED if fleet.name in known else SUSPENDED_VARIABLE):
+            names = HostSet(str(known.get(fleet.name, ""))) - nodes[fleet.name]
+            slots_of(fleet, names)
+        if names:
+            found[fleet.name] = names
+    return found
 
 
 def _users(spec: ClusterSpec, config: pulumi.Config, last: Mapping[str, Any], by_scaler: bool) -> UserList:

@@ -28,8 +28,10 @@ from tidepool.cluster.names import (
     CONTROLLER_HOST,
     FILE_SERVER_HOST,
 )
+from tidepool.cluster.offering import Offering
 from tidepool.cluster.part import Network, Part
 from tidepool.cluster.pool import ConvergedPool, Kubernetes
+from tidepool.cluster.run_service import RunService
 from tidepool.cluster.scaling import Scaling
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot
@@ -57,19 +59,21 @@ _Part = TypeVar("_Part", Fleet, ConvergedPool)
 
 
 class FleetArgs(Fleet):
-    """A fleet of a program: a `tidepool.cluster.spec.Fleet` that may leave its subnet out.
+    """A fleet of a program: a `tidepool.cluster.spec.Fleet` that may leave out its subnet, and a shape that is its offering's.
 
     The default subnet follows from the cluster's network and the fleet's name, so that it stays when fleets come, go
     or change their order: a part of the network of /24 (of a network that is smaller than /20, a sixteenth).
     """
 
     subnet: Network | None = None  # type: ignore[assignment]
+    shape: Shape | None = None  # type: ignore[assignment]
 
 
 class PoolArgs(ConvergedPool):
-    """A pool of a program: a `tidepool.cluster.pool.ConvergedPool` that may leave its subnet out, as a fleet."""
+    """A pool of a program: a `tidepool.cluster.pool.ConvergedPool` that may leave out what a fleet may."""
 
     subnet: Network | None = None  # type: ignore[assignment]
+    shape: Shape | None = None  # type: ignore[assignment]
 
 
 class ClusterKeys(TypedDict, total=False):
@@ -83,6 +87,7 @@ class ClusterKeys(TypedDict, total=False):
     pools: Sequence[ConvergedPool]
     kubernetes: Kubernetes | None
     infrastructures: Mapping[str, Mapping[str, Any]]
+    offerings: Sequence[Offering]
     partitions: Sequence[Partition]
     users: Sequence[User]
     groups: Sequence[Group]
@@ -95,6 +100,8 @@ class ClusterKeys(TypedDict, total=False):
     file_server: FileServer | None
     limits: Limits
     scaling: Scaling
+    first_boot: str | None
+    run_service: RunService | None
     process_tracking: Literal["linuxproc", "cgroup"]
     topology: Literal["flat", "tree"]
     slurm_conf: Mapping[str, str | int | float | bool]
@@ -357,6 +364,7 @@ class SlurmController(pulumi.ComponentResource):
                 configuration=self._files,
                 scratch=self.scratch,
                 has_files=has_files(self.spec, self.known_users),
+                has_run=self.spec.run_service is not None,
             ),
             self._mine,
         )

@@ -22,17 +22,23 @@ SSHD: Final = Service("sshd", ("/bin/sh", "-ec", _SSHD), ready="tcp:22")
 #: Users are known wherever /home is: on a controller they have no business.
 ONLY_ROOT: Final = File("/etc/ssh/sshd_config.d/only-root.conf", "AllowUsers root\n")
 _NODE_ACCESS: Final = """\
+if test -e /usr/lib/security/pam_slurm_adopt.so || test -e /usr/lib/*/security/pam_slurm_adopt.so; then
+    who="pam_slurm_adopt.so nodename=$(uname -n) action_no_jobs=deny"
+else
+    who='pam_succeed_if.so quiet uid eq 0'
+fi
 cat >/etc/pam.d/sshd <<END
 auth     required pam_deny.so
 account  required pam_nologin.so
 account  required pam_unix.so
-account  required pam_slurm_adopt.so nodename=$(uname -n) action_no_jobs=deny
+account  required $who
 session  required pam_limits.so
 session  required pam_unix.so
 password required pam_deny.so
 END
 """
-#: Has sshd let in who has a job on the node, which becomes a part of that job, and root. slurm.conf does not name the node.
+#: Has sshd let in who has a job on the node, which becomes a part of that job, and root; where the image knows no jobs, root
+#: alone. slurm.conf does not name the node.
 NODE_ACCESS: Final = Service("node-access", ("/bin/sh", "-ec", _NODE_ACCESS), once=True)
 
 #: PAM runs it as root, as the child of who is going to be the user's shell.

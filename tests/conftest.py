@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 
 import pytest
@@ -22,12 +23,23 @@ from tidepool.toolchain import MODULES
 settings.register_profile("tidepool", deadline=None, derandomize=not HUNTED)
 settings.load_profile("tidepool")
 
+# Collecting tests makes a million objects and hardly garbage, and looking for that takes a third of its time.
+_THRESHOLD = gc.get_threshold()
+gc.set_threshold(100_000, 50, 1000)
+
 # A shell has what it starts in the background ignore interrupts, and all that tests start and interrupt would.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # And `nohup` hangups: what tests start is to hear them, while the run itself goes on.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+def pytest_collection_finish() -> None:
+    """From here on it is looked for in what tests leave behind, as anywhere."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_THRESHOLD)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

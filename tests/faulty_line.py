@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Literal
 
 #: ``busy``: the server says 503. ``cut``: hung up before the server hears of it. ``lost``: the server did it, and its answer is lost.
-Fault = Literal["busy", "cut", "lost"]
+#: ``half``: hung up in the middle of what is sent. ``slow``: it takes its time.
+Fault = Literal["busy", "cut", "lost", "half", "slow"]
 
 _BUSY = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _BUFFER = 1 << 16
+_SLOW_S = 0.005
+_HALF = 1 << 20
 
 
 class FaultyLine:
-    """Listens on ``port`` of this machine; each of ``faults`` is one request's, in their order; then there are none."""
+    """Listens on ``port`` of this machine; each of ``faults`` is one request's, in their order, None is none; then there are none."""
 
     def __init__(
         self, server: socket._Address, family: socket.AddressFamily, begins: tuple[bytes, ...]
     ) -> None:
         """``begins``: how requests begin that a fault may meet."""
-        self.faults: deque[Fault] = deque()
+        self.faults: deque[Fault | None] = deque()
         self._server, self._family, self._begins = server, family, begins
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
@@ -45,6 +49,7 @@ class FaultyLine:
             server.connect(self._server)
             is_lost = threading.Event()
             threading.Thread(target=_answer, args=[server, client, is_lost], daemon=True).start()
+            is_slow, left = False, -1
             while asked := client.recv(_BUFFER):
                 fault = self.faults.popleft() if self.faults and asked.startswith(self._begins) else None
                 if fault == "busy":
@@ -53,7 +58,13 @@ class FaultyLine:
                     break
                 if fault == "lost":
                     is_lost.set()
+                if fault == "half":
+                    left = _HALF
+                if is_slow := is_slow or fault == "slow":
+                    time.sleep(_SLOW_S)
                 server.sendall(asked)
+                if left >= 0 and (left := left - len(asked)) <= 0:
+                    break
         for each in (client, server):
             each.close()
 

@@ -5,16 +5,18 @@ things. What is forked has a process, a session, an environment, a folder and st
 What `/proc` tells of it is the server's, though, and its parent is the server: who looks there, or kills, starts the program itself.
 
 `python -m tests.forking FD` serves the socket FD until its own standard input ends. A request is one message of JSON (`argv`, as
-Python has it, `cwd`, `env` and the path of a network's `namespace`), with three descriptors, its streams; answers are the process's id, and what
-`waitpid` says of its end.
+Python has it, `cwd`, `env` and the path of a network's `namespace`), with the descriptors that it has as 0, 1, 2 and so on; answers are the
+process's id, and what `waitpid` says of its end. A message without `argv` tells keys of stacks that were derived, or modules to import.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import json
 import os
+import re
 import runpy
 import select
 import signal
@@ -33,21 +35,41 @@ from types import TracebackType
 from typing import IO, Any, Final, NoReturn, Self
 
 from tests.net_namespace import enter
+from tidepool.engine.automation import with_package
 from tidepool.engine.providers import process
+from tidepool.engine.state import secrets
+from tidepool.engine.warm import process as warm
 
 ROOT: Final = Path(__file__).parents[1]
 #: The process that started a plugin, whose parent is the server.
 STARTED_BY: Final = "TESTS_STARTED_BY"
 _IMPORTED: Final = (
+    "cryptography.hazmat.primitives.ciphers.aead",
+    "cryptography.hazmat.primitives.kdf.pbkdf2",
+    "encodings.utf_8_sig",
+    "grpc._channel",
+    "grpc._server",
+    "grpc.experimental",
+    "rich._emoji_codes",
+    "rich.table",
     "tidepool.components",
-    "tidepool.engine.warm.forking",
-    "tidepool.provider.serving",
 )
 #: Packages whose modules are imported once they are needed; none of them does anything then.
-_LATE: Final = ("tidepool/cli", "tidepool/provider", "tidepool/scaling/daemon", "tidepool/conversion")
+_LATE: Final = (
+    "tidepool/cli",
+    "tidepool/conversion",
+    "tidepool/engine",
+    "tidepool/infrastructures",
+    "tidepool/provider",
+    "tidepool/scaling",
+)
 _NETWORK: Final = "/proc/self/ns/net"
 _LARGEST: Final = 1 << 20
+_MOST_STREAMS: Final = 8
+#: More than any descriptor that a process has for itself.
+_ABOVE: Final = 512
 _ANSWER: Final = 64
+_SCRIPT_BYTES: Final = 4096
 
 Spawned = tuple[Any, process.Watchdog]
 
@@ -73,23 +95,38 @@ class ForkedProcess:
                 stream.close()
         self.wait()
 
-    def wait(self, timeout_s: float | None = None) -> int:
-        """Return its exit code, as `subprocess` does.
-
-        Raises:
-            TimeoutError: it has not ended by then.
-        """
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit code, as `subprocess` does; raises its `TimeoutExpired` where it has not ended by then."""
         if self._ended is None:
-            self._connection.settimeout(timeout_s)
-            self._ended = os.waitstatus_to_exitcode(int(self._told()))
+            self._connection.settimeout(timeout)
+            try:
+                told = self._told()
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0) from None
+            self._ended = os.waitstatus_to_exitcode(int(told))
             self._connection.close()
         return self._ended
 
-    def kill(self) -> None:
-        """Kill it where it has not ended; not what it started."""
-        if self._ended is None:
+    def poll(self) -> int | None:
+        """Return its exit code where it has ended."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal where it has not ended; not what it started."""
+        if self.poll() is None:
             with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill it."""
+        self.send_signal(signal.SIGKILL)
 
     def _told(self) -> bytes:
         told = self._connection.recv(_ANSWER)
@@ -103,6 +140,16 @@ class ForkServer:
 
     def __init__(self, path: str) -> None:
         self.path = path
+
+    def import_ahead(self, *modules: str) -> None:
+        """Have it import more, for what it forks from now on: modules that start no threads."""
+        self.tell(modules=modules)
+
+    def tell(self, **told: Any) -> None:
+        """Send what is no request: ``keys`` of stacks, or ``modules``."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.connect(self.path)
+            connection.send(json.dumps(told).encode())
 
     def fork(
         self,
@@ -150,7 +197,7 @@ class ForkServer:
             forked = self.fork(argv, cwd, env, streams, namespace)
             try:
                 code = forked.wait(timeout_s)
-            except TimeoutError:
+            except subprocess.TimeoutExpired:
                 forked.kill()
                 forked.wait()
                 raise subprocess.TimeoutExpired(list(argv), timeout_s, _read(out), _read(err)) from None
@@ -192,11 +239,15 @@ def fork_server() -> ForkServer:
 
 def serve(listener: socket.socket) -> None:
     """Fork what is asked for, until standard input ends."""
-    for name in (*_IMPORTED, *_late()):
+    for name in _IMPORTED:
         import_module(name)
-    # What is there now is never garbage; and a collection would copy it all in each child.
+    for name in _late():
+        with suppress(ImportError):  # of a package that is not installed: who needs it is told
+            import_module(name)
+    # What is there now is never garbage; and a collection would copy it all in each child, which hardly lives to need one.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 50, 1000)
     children: dict[int, tuple[int, socket.socket]] = {}
     while True:
         ready, _, _ = select.select([0, listener.fileno(), *children], [], [])
@@ -208,10 +259,16 @@ def serve(listener: socket.socket) -> None:
                 connection.send(str(ended).encode())
         if listener.fileno() in ready:
             connection, _ = listener.accept()
-            message, descriptors, _, _ = socket.recv_fds(connection, _LARGEST, 3)
-            if not message:
+            message, descriptors, _, _ = socket.recv_fds(connection, _LARGEST, _MOST_STREAMS)
+            request = json.loads(message) if message else {}
+            if "argv" not in request:  # nor is anything else, where whoever asked is gone
+                secrets.remember_keys(request.get("keys", {}))
+                for name in request.get("modules", ()):
+                    getattr(
+                        import_module(name), "__doc__", None
+                    )  # a lazy one is imported with its first attribute
                 connection.close()
-                continue  # whoever asked is gone
+                continue
             if threading.active_count() > 1:
                 raise RuntimeError("a module has started a thread, which fork cannot copy")
             pid = os.fork()
@@ -222,7 +279,7 @@ def serve(listener: socket.socket) -> None:
                     os.close(descriptor)
                     other.close()
                 connection.close()
-                _become(json.loads(message), descriptors, ForkServer(listener_path))
+                _become(request, descriptors, ForkServer(listener_path))
             for descriptor in descriptors:
                 os.close(descriptor)
             with suppress(OSError):
@@ -243,7 +300,10 @@ def _become(request: Mapping[str, Any], descriptors: Sequence[int], server: Fork
     code = 1
     try:
         os.setsid()
-        for stream, descriptor in enumerate(descriptors):
+        aside = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for each in descriptors]
+        for descriptor in descriptors:
+            os.close(descriptor)
+        for stream, descriptor in enumerate(aside):
             os.dup2(descriptor, stream)
             os.close(descriptor)
         os.environ.clear()
@@ -255,6 +315,8 @@ def _become(request: Mapping[str, Any], descriptors: Sequence[int], server: Fork
         sys.path[:] = [*of_path, *(each for each in sys.path if each not in of_path)]
         sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
         process.spawn = partial(_spawned, server, process.spawn)
+        warm.start = partial(_started_warm, server)
+        secrets.remember = partial(_remembered, server, secrets.remember)
         first, *words = request["argv"]
         if first == "-m":
             sys.argv = words
@@ -282,19 +344,51 @@ def _spawned(
     argv: Iterable[str],
     cwd: Path,
     environ: Mapping[str, str],
+    *,
+    stderr: int = subprocess.PIPE,
+    bufsize: int = -1,
 ) -> Spawned:
     """Do what ``start`` does, which is `tidepool.engine.providers.process.spawn`: plugins of this interpreter are forked."""
-    python, program, *words = argv = list(argv)
-    if python != sys.executable or not Path(program, "__main__.py").is_file():
-        return start(argv, cwd, environ)
-    with Path(os.devnull).open("rb") as nothing:
-        (out, theirs_out), (err, theirs_err) = os.pipe(), os.pipe()
-        env = {**environ, STARTED_BY: str(os.getpid())}
-        forked = server.fork([program, *words], cwd, env, [nothing.fileno(), theirs_out, theirs_err])
+    argv = list(argv)
+    if (words := _python_words(*argv)) is None:
+        return start(argv, cwd, environ, stderr=stderr, bufsize=bufsize)
+    env = {**environ, STARTED_BY: str(os.getpid())}
+    with Path(os.devnull).open("r+b") as nothing:
+        out, theirs_out = os.pipe()
+        err, theirs_err = os.pipe() if stderr == subprocess.PIPE else (-1, os.dup(nothing.fileno()))
+        forked = server.fork(words, cwd, env, [nothing.fileno(), theirs_out, theirs_err])
     for descriptor in (theirs_out, theirs_err):
         os.close(descriptor)
-    forked.stdout, forked.stderr = os.fdopen(out, "rb"), os.fdopen(err, "rb")
+    forked.stdout = os.fdopen(out, "rb", bufsize)
+    forked.stderr = os.fdopen(err, "rb", bufsize) if err >= 0 else None
     return forked, process.Watchdog(forked.pid)
+
+
+def _python_words(program: str, *words: str) -> list[str] | None:
+    """What Python is told by a plugin's command line; None where that is another's."""
+    if program == sys.executable:
+        return [*words] if words and Path(words[0], "__main__.py").is_file() else None
+    # A program that `tests.plugins.serving.search_path` made; a plugin that is installed may be anything.
+    with Path(program).open("rb") as file:
+        served = re.search(rb"-m (tests\.plugins\.serving) (\w+) ", file.read(_SCRIPT_BYTES))
+    return ["-m", served[1].decode(), served[2].decode(), *words] if served else None
+
+
+def _remembered(server: ForkServer, remember: Callable[[str, bytes], None], name: str, key: bytes) -> None:
+    """Remember the key of a stack, and have the server know it: it takes longer to derive than most of what is asked of a stack."""
+    remember(name, key)
+    with suppress(OSError):
+        server.tell(keys=secrets.keys())
+
+
+def _started_warm(
+    server: ForkServer, control: socket.socket, modules: Sequence[str], env: Mapping[str, str]
+) -> Any:
+    """Do what `tidepool.engine.warm.process.start` does."""
+    words = ["-m", "tidepool.engine.warm.forking", "3", *modules]
+    env = {**env, "PYTHONPATH": with_package(env.get("PYTHONPATH", ""))}
+    with Path(os.devnull).open("r+b") as nothing:
+        return server.fork(words, Path("/"), env, [*(3 * [nothing.fileno()]), control.fileno()])
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def image_of(recipe: Path) -> Image:
         architecture=machine.architecture(),
         environment=machine.environment,
     )
-    store = ImageStore(_store())
+    store = ImageStore(store_folder())
     # The lock may name versions that the mirror has no more, as it keeps only the newest.
     wanted = buildable(source, store, machine).source
     is_new = store.find(wanted.digest) is None
@@ -77,7 +77,7 @@ def golden_store(*names: str) -> Path:
     """The folder of an `ImageStore` with those images in it; debian-12 where none is named."""
     for name in names or ("debian-12",):
         golden_image(name)
-    return _store()
+    return store_folder()
 
 
 def golden_testing(release: str) -> str:
@@ -92,7 +92,7 @@ def golden_testing(release: str) -> str:
     return "debian-14"
 
 
-def _store() -> Path:
+def store_folder() -> Path:
     """$TIDEPOOL_TEST_IMAGES, or a cache of whoever runs the tests."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(os.environ.get("TIDEPOOL_TEST_IMAGES") or cache / "tidepool" / "test-images").absolute()

@@ -17,6 +17,9 @@ MUST_RUN: Final = "TIDEPOOL_TESTS_MUST_RUN"
 #: What a test may say when it skips itself, and why CI does without it.
 MAY_SKIP: Final[Mapping[str, str]] = {
     "there is no UEFI for virtual machines": "booted in software it takes minutes; run by hand (docs/images.md)",
+    "a disk written in software takes minutes": "run by hand (docs/infrastructures/metal.md); its program is tested at loop devices",
+    "this scheduler has no": "not every scheduler has every feature of the contract; its `can` says which",
+    "no registry has Flux": "run by hand (docs/benchmarks/schedulers_flux.md); CI replays what it answered",
     "there is no kubectl on PATH": "neither scripts/packages nor the toolchain has it; our own client goes the same way",
     "no control groups of version 2 are mounted": "the kernel's choice; where it has version 1, that is tested",
     "Debian's testing is not to be had": "it moves on each day, and may have another Slurm, or be in between",

@@ -22,10 +22,14 @@ _DEADLINE_S = 60.0
 
 
 class ObjectStore:
-    """A running server, with the bucket ``tests``."""
+    """A running server, with the bucket ``tests``; with ``most_mib``, all buckets have so much room, which takes root."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, most_mib: int | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="s3-"))
+        self._is_mounted = most_mib is not None
+        if most_mib is not None:
+            (self.folder / "buckets").mkdir()
+            self.resize(most_mib, "mount", "tmpfs", "-t", "tmpfs")
         (self.folder / "buckets" / "tests").mkdir(parents=True)
         (self.folder / "notes").mkdir()
         self.port = free_port()
@@ -62,6 +66,11 @@ class ObjectStore:
             assert time.monotonic() - began < _DEADLINE_S, f"the S3 server does not answer: {told}"
             time.sleep(0.05)
 
+    def resize(self, most_mib: int, *mount: str | Path) -> None:
+        """Give the buckets another size."""
+        words = mount or ("mount", "-o", "remount")
+        subprocess.run([*words, "-o", f"size={most_mib}m", self.folder / "buckets"], check=True)
+
     def stop(self) -> None:
         assert self._process is not None
         self._process.terminate()
@@ -69,6 +78,8 @@ class ObjectStore:
 
     def close(self) -> None:
         self.stop()
+        if self._is_mounted:
+            subprocess.run(["umount", self.folder / "buckets"], check=True)
         shutil.rmtree(self.folder)
 
     def _answers(self) -> bool:

@@ -69,3 +69,10 @@ def test_the_server_outlives_who_asks_and_goes(tmp_path: Path) -> None:
     program = written(tmp_path, f"open({str(tmp_path / 'done')!r}, 'w')")
     assert server.run([program], tmp_path, ENV, timeout_s=60).returncode == 0
     assert (tmp_path / "done").exists()
+
+
+def test_the_key_of_a_stack_is_derived_once(tmp_path: Path) -> None:
+    known = "from tidepool.engine.state import secrets; print(secrets.keys().get('of a stack'))"
+    program = written(tmp_path, f"{known}; secrets.remember('of a stack', b'key')")
+    said = [fork_server().run([program], tmp_path, ENV, timeout_s=60).stdout for _ in range(2)]
+    assert said == ["None\n", "a2V5\n"]

@@ -11,6 +11,7 @@ import yaml
 import tidepool.infrastructures.aws.reading
 import tidepool.infrastructures.cloudstack.demands
 import tidepool.infrastructures.cloudstack.reading
+import tidepool.infrastructures.ironic.reading
 import tidepool.infrastructures.kubernetes.reading
 import tidepool.infrastructures.libvirt.preflight
 import tidepool.infrastructures.libvirt.reading
@@ -32,6 +33,12 @@ def cloudstack(spec: ClusterSpec) -> None:
     options = tidepool.infrastructures.cloudstack.reading.read_options(spec)
     asked = tidepool.infrastructures.cloudstack.demands.demanded(spec, options)
     assert [(each.cpus, each.memory_mib, each.machines) for each in asked] == [(2, 4096, 2), (8, 16384, 0)]
+
+
+def ironic(spec: ClusterSpec) -> None:
+    found = tidepool.infrastructures.ironic.reading.read_options(spec)
+    assert found.place.machines.resource_class == "head"
+    assert found.offerings["cpu", "ironic"].traits == ("CUSTOM_INFINIBAND",)
 
 
 def kubernetes(spec: ClusterSpec) -> None:
@@ -70,9 +77,9 @@ def ssh(spec: ClusterSpec) -> None:
 
 #: What its options come to, by the name of its stack.
 READ: Final[dict[str, Callable[[ClusterSpec], None]]] = {
-    each.__name__: each for each in (aws, cloudstack, kubernetes, libvirt, metal, nomad, ssh)
+    each.__name__: each for each in (aws, cloudstack, ironic, kubernetes, libvirt, metal, nomad, ssh)
 }
-LOCAL: Final = {"dev", "converged"}
+LOCAL: Final = {"dev", "converged", "lab", "lab-noise", "schedulers"}
 
 
 def test_each_stack_of_the_project_has_its_test() -> None:

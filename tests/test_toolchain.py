@@ -18,9 +18,11 @@ import pytest
 from tests.toolchain import built_tools, kubernetes_tools
 from tidepool.toolchain import (
     KUBERNETES,
+    KWOK,
     MODULES,
     NOMAD,
     PULUMI,
+    VOLCANO,
     BuildFailed,
     CannotBuild,
     Module,
@@ -280,6 +282,19 @@ def test_nomad_says_the_version_that_it_is_built_from() -> None:
         [built_tools(NOMAD).path("nomad"), "version"], check=True, capture_output=True, text=True
     ).stdout
     assert said == f"Nomad v{read_source(NOMAD).version}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "tool"),
+    [(VOLCANO, "vc-scheduler"), (VOLCANO, "vc-controllers"), (KWOK, "kwok")],
+    ids=["vc-scheduler", "vc-controllers", "kwok"],
+)
+def test_what_a_laboratory_adds_says_the_version_that_it_is_built_from(module: Module, tool: str) -> None:
+    said = subprocess.run(
+        [built_tools(module).path(tool), "--version"], check=True, capture_output=True, text=True
+    ).stdout
+    assert f"v{read_source(module).version}" in said.split()
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.standins import OUTPUTS, Person
+from tests.infrastructures.local.needs import needs_machines
 from tidepool.cli import errors
 from tidepool.cli.engine import Embedded, Pulumi
 from tidepool.cli.stack import find_stack
@@ -86,34 +86,33 @@ def _told(person: Person) -> list[str]:
     return (person.folder / "told").read_text().splitlines()
 
 
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0, reason="`up` looks for what makes machines, which is root's"
-)
+@pytest.fixture
+def able(with_pulumi: Person) -> Person:
+    """The same on a host that makes machines, which `up` looks at first."""
+    needs_machines(with_pulumi.context.data)
+    return with_pulumi
 
 
-@needs_root
-def test_the_cli_is_told_the_same_words(with_pulumi: Person) -> None:
-    out, err = _runs(with_pulumi, "up", "--yes", CODE="0").communicate(timeout=60)
-    assert out == f"up in file://{with_pulumi.context.data}/state\n", err
-    assert _told(with_pulumi) == [
+def test_the_cli_is_told_the_same_words(able: Person) -> None:
+    out, err = _runs(able, "up", "--yes", CODE="0").communicate(timeout=60)
+    assert out == f"up in file://{able.context.data}/state\n", err
+    assert _told(able) == [
         "--non-interactive stack output --json --stack dev",
         "up --stack dev --suppress-outputs --yes --skip-preview --refresh --parallel 256",
     ]
 
 
-@needs_root
-def test_what_the_cli_shows_goes_aside_for_json(with_pulumi: Person) -> None:
-    with _runs(with_pulumi, "up", "--yes", "--json", CODE="5") as process:
+def test_what_the_cli_shows_goes_aside_for_json(able: Person) -> None:
+    with _runs(able, "up", "--yes", "--json", CODE="5") as process:
         out, err = process.communicate(timeout=60)
         assert process.returncode == errors.FAILED
     assert '"result": "failed"' in out
     assert "up in file://" in err
-    assert "--event-log" in _told(with_pulumi)[1]
+    assert "--event-log" in _told(able)[1]
 
 
-@needs_root
-def test_a_signal_is_passed_on_to_the_cli(with_pulumi: Person) -> None:
-    with _runs(with_pulumi, "up", "--yes", "--", "wait") as process:
+def test_a_signal_is_passed_on_to_the_cli(able: Person) -> None:
+    with _runs(able, "up", "--yes", "--", "wait") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGTERM)

@@ -59,7 +59,11 @@ def test_the_page_tells_of_every_verb_option_and_exit_code() -> None:
         assert command is not None
         section = PAGE.partition(f"\n## {name}")[2].partition("\n## ")[0]
         everywhere = PAGE.partition("\n## Options of all verbs")[2].partition("\n## ")[0]
-        commands = [*command.commands.values()] if isinstance(command, click.Group) else [command]
+        commands = [command]
+        if isinstance(command, click.Group):
+            commands = [
+                one for each in command.list_commands(context) if (one := command.get_command(context, each))
+            ]
         for parameter in (each for one in commands for each in one.params):
             if isinstance(parameter, click.Option):
                 missing += [

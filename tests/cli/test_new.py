@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.cli.standins import Person
@@ -56,10 +57,14 @@ def test_nothing_is_written_over(somebody: Person, tmp_path: Path) -> None:
     assert [each.name for each in folder.iterdir()] == ["requirements.txt"]
 
 
-def test_a_name_that_no_cluster_can_have_is_refused(somebody: Person, tmp_path: Path) -> None:
-    said = somebody.runs("new", "My Cluster", "-C", str(tmp_path / "mine"))
+@pytest.mark.parametrize("name", ["My Cluster", "physics_lab", "physics-", "9lives", "p" * 41])
+def test_a_name_that_no_stack_and_no_host_can_have_is_refused(
+    somebody: Person, tmp_path: Path, name: str
+) -> None:
+    said = somebody.runs("new", name, "-C", str(tmp_path / "mine"))
     assert said.exit_code == errors.USAGE
-    assert "a project cannot be called My Cluster" in said.output
+    assert f"a project cannot be called {name}" in said.output
+    assert "small letters, digits or '-', not '-' at the end, at most 40" in " ".join(said.output.split())
     assert not (tmp_path / "mine").exists()
 
 

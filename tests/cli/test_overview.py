@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
+from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
-from tests.cli.standins import CONTROLLER
+from tests.cli.standins import CONTROLLER, OUTPUTS
 from tests.simulation.slurm import FakeSlurm
-from tidepool.cli.cluster import Cluster
-from tidepool.cli.overview import Overview, overview
+from tidepool import infrastructures
+from tidepool.cli.cluster import Cluster, parse_outputs
+from tidepool.cli.overview import NOBODY, Overview, overview, tables
 from tidepool.cli.problems import Observations, RemoteMachines, state_word
 from tidepool.clients.slurm import Controller, JobRequest, Node, NodeState, Slots
 from tidepool.clients.slurm.scontrol import Reason
+from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.local.kernel import Machine
 from tidepool.infrastructures.local.kernel.machine import MachineState
 from tidepool.infrastructures.local.kernel.record import ServiceState
@@ -62,6 +68,36 @@ def test_all_is_well() -> None:
     (fleet,) = seen.fleets
     assert (fleet.name, fleet.up, fleet.present, fleet.max_nodes) == ("cpu", 2, 2, 3)
     assert dict(fleet.nodes) == {"idle": 1, "mixed": 1}
+
+
+def test_machines_that_are_suspended_are_counted_and_are_no_problem() -> None:
+    key = MachineKey("dev", "cpu-3", "m-1", "libvirt")
+    remote = RemoteMachines((infrastructures.Machine(key, IPv4Address("10.80.1.3"), "suspended"),))
+    kept: dict[str, str]
+    for kept in ({}, {"cpu": "cpu-3"}):
+        cluster = parse_outputs("dev", {**OUTPUTS, "suspended": kept})
+        there = Observations(UP, "22.05.8", nodes("IDLE", "MIXED", "FUTURE"), (), MACHINES, remote=remote)
+        seen = overview(cluster, there)
+        assert [fleet.suspended for fleet in seen.fleets] == [len(kept)]
+        # One that no output names is nobody's.
+        assert any("cpu-3" in problem.what for problem in seen.problems) == (not kept)
+        table = io.StringIO()
+        fleets = tables(seen, NOBODY, None, all_machines=False)[1 + bool(seen.problems)]
+        Console(file=table, width=120).print(fleets)
+        assert ("suspended" in table.getvalue()) == bool(kept)
+
+
+def test_fleets_say_which_offerings_their_machines_are() -> None:
+    entries = [{"name": "local", "offering": "here"}, {"name": "aws", "offering": "spot"}, "libvirt"]
+    spec: dict[str, Any] = {"fleets": [{"name": "cpu", "infrastructures": entries}]}
+    for offerings, told in (([{"name": "here"}, {"name": "spot"}], ("here", "spot")), ([], ())):
+        cluster = parse_outputs("dev", {**OUTPUTS, "spec": {**spec, "offerings": offerings}})
+        seen = overview(cluster, Observations(UP, "22.05.8", nodes("IDLE", "MIXED"), (), MACHINES))
+        assert [fleet.offerings for fleet in seen.fleets] == [told]
+        table = io.StringIO()
+        _, fleets, *_ = tables(seen, NOBODY, None, all_machines=False)
+        Console(file=table, width=120).print(fleets)
+        assert ("here, spot" in table.getvalue()) == bool(told)
 
 
 @pytest.mark.parametrize(

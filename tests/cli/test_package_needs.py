@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +12,13 @@ import pytest
 import yaml
 
 from tests.cli.standins import Person
+from tests.cluster.specs import with_pool
+from tests.forking import fork_server
 from tests.infrastructures.aws import specs as aws
 from tests.infrastructures.cloudstack import specs as cloudstack
 from tests.infrastructures.kubernetes import specs as kubernetes
 from tests.infrastructures.libvirt import specs as libvirt
+from tests.infrastructures.local.needs import needs_machines
 from tests.infrastructures.nomad import specs as nomad
 from tidepool.cli import errors, stack_spec
 from tidepool.cluster.spec_reading import read_spec
@@ -52,24 +52,18 @@ def test_each_infrastructure_that_needs_a_plugin_is_tried_here() -> None:
 def test_a_plugin_that_is_nowhere_is_told_with_the_command_that_installs_it(
     tmp_path: Path, name: str
 ) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("machines are made by root, and `preview` looks at them first")
+    needs_machines(tmp_path / "data")  # `preview` looks first at what makes them
     pytest.importorskip(f"pulumi_{name}", reason=f"pulumi-{name} is not installed: scripts/setup installs it")
-    said = subprocess.run(
-        [sys.executable, "-m", "tidepool.cli", "--stack", name, "preview"],
-        cwd=project(tmp_path / "project", name, MAPPINGS[name]),
-        env={
+    said = fork_server().run(
+        ["-m", "tidepool.cli", "--stack", name, "preview"],
+        project(tmp_path / "project", name, MAPPINGS[name]),
+        {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": str(tmp_path),
-            "PYTHONPATH": str(ROOT),
             "TIDEPOOL_DATA": str(tmp_path / "data"),
             "TIDEPOOL_ENGINE": "embedded",
         },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        timeout_s=120,
     )
     package = descriptor(name).package
     assert package is not None
@@ -165,12 +159,29 @@ def test_a_home_on_lustre_is_refused_until_the_image_has_its_client(tmp_path: Pa
     spec = read_spec(described)
     (said,) = stack_spec.packages_not_held(spec, "aws", tmp_path)
     assert "home: lustre: the image debian-12-cloud has no package lustre-client-*" in said
-    assert "name another home, or add the packages of your site's repository" in said
+    assert "of your site's repository, and could not mount it: name another home, or add it to" in said
     shutil.copytree(ROOT / "images/debian-12-cloud", tmp_path / "images/debian-12-cloud")
     lock = tmp_path / "images/debian-12-cloud/packages.lock"
     package = next(line for line in lock.read_text().splitlines() if line.startswith("munge "))
     lock.write_text(lock.read_text() + package.replace("munge", "lustre-client-utils", 1) + "\n")
     assert list(stack_spec.packages_not_held(spec, "aws", tmp_path)) == []
+
+
+def test_an_image_that_would_never_learn_what_it_is_for_is_refused_at_aws(tmp_path: Path) -> None:
+    described = yaml.safe_load((ROOT / "Pulumi.aws.yaml").read_text())["config"]["cluster:spec"]
+    pool = {
+        "name": "shared",
+        "machines": 1,
+        "shape": {"cpus": 1, "memory": "1GiB"},
+        "subnet": "10.80.90.0/24",
+    }
+    there = {"name": "aws", "options": {"instance_type": "c7i.large"}}
+    described["pools"] = [{**pool, "image": "debian-12-vm-converged", "infrastructure": there}]
+    described["kubernetes"] = {"kubeconfig": "/etc/kubeconfig"}
+    described["controller"]["infrastructure"]["options"]["kubernetes"] = ["192.0.2.0/24"]
+    (said,) = stack_spec.packages_not_held(read_spec(described), "aws", tmp_path)
+    assert "pools[0].image: the image debian-12-vm-converged has no package cloud-init*" in said
+    assert "for pools debian-12-cloud-converged" in said
 
 
 def test_images_hold_the_release_of_slurm_that_is_said(tmp_path: Path) -> None:
@@ -188,6 +199,32 @@ def test_images_hold_the_release_of_slurm_that_is_said(tmp_path: Path) -> None:
     described |= {"slurm_version": "24.11"}
     (said,) = stack_spec.releases_not_held(read_spec(described), tmp_path)
     assert said.startswith("slurm_version: it is 24.11, and the image debian-14 holds slurmctld of 26.05: ")
+
+
+def test_all_that_images_of_roles_lack_is_told_at_once() -> None:
+    images = {"slurm": "debian-13-vm-kubernetes", "kubernetes": "debian-12"}
+    spec = read_spec(with_pool(infrastructure="libvirt", images=images))
+    said = [line.partition("; name one")[0] for line in stack_spec.roles_not_held(spec, ROOT)]
+    assert said == [
+        (
+            "pool shared: its image debian-13-vm-kubernetes does not hold the role slurm, as it has no package munge, no package "
+            "slurmd"
+        ),
+        (
+            "pool shared: its image debian-12 does not hold the role kubernetes, as it has no package containerd, no package "
+            "containernetworking-plugins, no package runc, no tool kubelet, no tool pause"
+        ),
+        "pool shared: its image debian-12 has no kernel, by which machines of libvirt boot",
+    ]
+    images = {"slurm": "debian-12-vm", "kubernetes": "debian-13-vm-kubernetes"}
+    fit = read_spec(with_pool(infrastructure="libvirt", images=images))
+    assert list(stack_spec.roles_not_held(fit, ROOT)) == []
+
+
+@pytest.mark.parametrize("place", ["local", "ssh"])
+def test_an_image_without_a_kernel_is_well_where_machines_have_one_already(place: str) -> None:
+    spec = read_spec(with_pool(infrastructure=place))
+    assert list(stack_spec.roles_not_held(spec, ROOT)) == []
 
 
 def nodes_of(keys: dict[str, Any], **more: Any) -> dict[str, Any]:

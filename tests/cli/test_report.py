@@ -15,9 +15,10 @@ from tidepool.clients.slurm import DatabaseDown
 from tidepool.clients.slurm import usage as records
 from tidepool.clients.slurm.usage import JobTime
 from tidepool.cluster.hostlist import HostSet
+from tidepool.infrastructures.boot_times import LaunchPhase
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.memory import MachineTime, Memory, Spent
-from tidepool.scaling.ports import Kept
+from tidepool.scaling.ports import Kept, LaunchRecord
 from tidepool.scaling.usage import clipped
 
 NOVEMBER = datetime(2026, 11, 1, tzinfo=UTC)
@@ -136,3 +137,33 @@ def test_a_cluster_without_slurmdbd_has_no_report(somebody: Person) -> None:
     said = somebody.runs("report")
     assert said.exit_code == errors.NOT_THERE
     assert "controller: {accounting: {}}" in said.output
+
+
+def a_launch(second: int, node: str) -> LaunchRecord:
+    asked = NOVEMBER + timedelta(days=20, seconds=second)
+    began: dict[LaunchPhase, datetime] = {"asked": asked, "making": asked + timedelta(seconds=2)}
+    return LaunchRecord(node, "cpu", "local", asked + timedelta(seconds=3), began)
+
+
+def test_launches_are_told_by_phase_and_those_of_another_month_are_not(up: Person) -> None:
+    journal = open_journal(up.context.data / "dev" / "scaler", {}, power_safe=False)
+    lease = journal.acquire("ctl:77", datetime.now(UTC), 3600)
+    assert lease is not None
+    journal.launched(lease, [a_launch(0, "cpu-1"), a_launch(9, "cpu-2"), a_launch(86_400 * 20, "cpu-3")])
+    journal.close()
+    table, drawn = up.folder / "launches.csv", up.folder / "launches.svg"
+    said = up.runs(
+        "report", "--launches", "--month", "2026-11", "--csv", str(table), "--svg", str(drawn), "--json"
+    )
+    assert said.exit_code == 0, said.output
+    assert [(row["phase"], row["count"], row["p50"]) for row in json.loads(said.stdout)] == [
+        ("asked", 2, 2.0),
+        ("making", 2, 1.0),
+        ("total", 2, 3.0),
+    ]
+    with table.open(newline="") as stream:
+        assert [row["node"] for row in csv.DictReader(stream)] == ["cpu-1", "cpu-2"]
+    assert drawn.read_text().startswith("<?xml")
+    assert "2 launches that came up" in up.runs("report", "--launches", "--month", "2026-11").output
+    wrong = up.runs("report", "--launches", "--by", "fleet")
+    assert (wrong.exit_code, "goes without --by" in wrong.output) == (errors.USAGE, True)

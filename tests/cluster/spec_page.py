@@ -21,14 +21,8 @@ from tidepool.cluster.spec import ClusterSpec
 EXAMPLE: Final = """\
 name: physics
 network: 10.77.0.0/16
-fleets:
-  - name: cpu
-    subnet: 10.77.1.0/24
-    max_nodes: 16
-    shape: {cpus: 2, memory: 4GiB}
-  - name: gpu
-    subnet: 10.77.2.0/24
-    max_nodes: 4
+offerings:
+  - name: a100
     shape:
       cpus: 8
       memory: 32GiB
@@ -37,6 +31,12 @@ fleets:
     infrastructures:
       - local
       - {name: aws, options: {instance_type: p4d.24xlarge}, price_usd_per_hour: 32.77}
+fleets:
+  - name: cpu
+    subnet: 10.77.1.0/24
+    max_nodes: 16
+    shape: {cpus: 2, memory: 4GiB}
+  - {name: gpu, subnet: 10.77.2.0/24, max_nodes: 4, offering: a100}
 partitions:
   - {name: main, default: true}
   - {name: gpu, fleets: [gpu], max_time: "1-00:00:00"}
@@ -134,7 +134,8 @@ def _default(field: FieldInfo) -> str:
     if field.default_factory is not None or default in (None, ()):
         return ""
     if default is PydanticUndefined:
-        return "**required**"
+        said = field.json_schema_extra
+        return f"**required** without `{said['without']}`" if isinstance(said, dict) else "**required**"
     return _value(default)
 
 

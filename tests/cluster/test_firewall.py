@@ -6,7 +6,7 @@ import subprocess
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ from tidepool.infrastructures.libvirt.filter import filter_xml
 from tidepool.infrastructures.local.kernel.ruleset import Link, Rules, host_ruleset, switch_ruleset
 
 CLUSTER, NODES = IPv4Network("10.80.0.0/16"), IPv4Network("10.80.1.0/24")
-LOGIN = IPv4Address("10.80.0.16")
+LOGIN, CONTROLLER = IPv4Address("10.80.0.16"), IPv4Address("10.80.0.2")
 
 
 def spec(firewall: Mapping[str, Any], **more: Any) -> ClusterSpec:
@@ -139,25 +139,31 @@ packets = st.tuples(
 
 
 @runs(300)
-@given(rules_of, packets)
+@given(st.sampled_from(["nodes", "controller"]), rules_of, packets)
 def test_whoever_reads_the_rules_lets_the_same_packets_through(
-    rules: list[dict[str, Any]], packet: tuple[IPv4Address, str, int]
+    part: Literal["nodes", "controller"],
+    rules: list[dict[str, Any]],
+    packet: tuple[IPv4Address, str, int],
 ) -> None:
     address, protocol, port = packet
-    firewall = Firewall.model_validate({"nodes": {"egress": rules}})
+    firewall = Firewall.model_validate({part: {"egress": rules}})
+    said = firewall.nodes.egress or firewall.controller.egress
     meant = address not in LINK_LOCAL and any(
         any(address in network for network in rule.to)
         and rule.protocol == protocol
         and (not rule.ports or any(_holds(ports, port) for ports in rule.ports))
-        for rule in firewall.nodes.egress
+        for rule in said
     )
-    found = flows(firewall, [NODES], [LOGIN])
+    found = flows(firewall, [NODES], [LOGIN], [CONTROLLER])
+    assert {each.sources for each in found} <= {(str(NODES if part == "nodes" else IPv4Network(CONTROLLER)),)}
     assert meant == (address not in LINK_LOCAL and any(_by_flow(each, packet) for each in found))
-    assert meant == _by_policy(firewall_policies("dev", firewall, ()), packet)
+    assert meant == _by_policy(firewall_policies("dev", firewall, (), ("ctl",)).get(part, {}), packet)
     groups = Groups(CLUSTER, SiteOptions(region="eu-central-1"), firewall)
-    assert meant == any(_by_group(each, packet) for each in groups.rules())
+    assert meant == any(
+        _by_group(each, "node" if part == "nodes" else "controller", packet) for each in groups.rules()
+    )
     # Answers of an sshd are no such packets.
-    definition = filter_xml("dev", "nodes", CLUSTER, firewall, mounts=False)
+    definition = filter_xml("dev", "nodes" if part == "nodes" else "own", CLUSTER, firewall, mounts=False)
     assert meant == _by_filter(ET.fromstring(definition), packet)
 
 
@@ -189,19 +195,19 @@ def _by_flow(flow: Any, packet: tuple[IPv4Address, str, int]) -> bool:
     )
 
 
-def _by_group(rule: Rule, packet: tuple[IPv4Address, str, int]) -> bool:
+def _by_group(rule: Rule, part: str, packet: tuple[IPv4Address, str, int]) -> bool:
     """As AWS means it, which lets nobody keep machines from 169.254.0.0/16."""
     address, protocol, port = packet
-    if (rule.part, rule.way) != ("node", "to") or isinstance(rule.other, str) or address in LINK_LOCAL:
+    if (rule.part, rule.way) != (part, "to") or isinstance(rule.other, str) or address in LINK_LOCAL:
         return False
     first, last = rule.ports or (0, 65535)
     return address in rule.other and (not rule.ports or rule.protocol == protocol) and first <= port <= last
 
 
-def _by_policy(policies: Mapping[str, Mapping[str, Any]], packet: tuple[IPv4Address, str, int]) -> bool:
+def _by_policy(policy: Mapping[str, Any], packet: tuple[IPv4Address, str, int]) -> bool:
     """As Kubernetes means it: what one rule of one policy allows."""
     address, protocol, port = packet
-    rules: Iterable[Mapping[str, Any]] = policies.get("nodes", {}).get("egress", ())
+    rules: Iterable[Mapping[str, Any]] = policy.get("egress", ())
     return any(
         any(
             address in IPv4Network(block["ipBlock"]["cidr"])

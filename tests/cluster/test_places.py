@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from tests.properties import runs
 from tidepool.cluster import addresses
 from tidepool.cluster.addresses import OwnAddresses, capacity, free_subnet, overlapping, slot_address
-from tidepool.cluster.names import cluster_name, feature_name, fleet_name, gres_name, partition_name
+from tidepool.cluster.names import (
+    cluster_name,
+    feature_name,
+    fleet_name,
+    gres_name,
+    partition_name,
+    project_name,
+)
 from tidepool.cluster.slots import Slot, fleet_and_number, slots
 
 SUBNET = IPv4Network("10.77.10.0/24")
@@ -21,6 +28,7 @@ SUBNET = IPv4Network("10.77.10.0/24")
 @pytest.mark.parametrize(
     ("check", "good", "bad"),
     [
+        (project_name, ["a", "physics-2", "x" * 40], ["", "Physics", "2a", "a_b", "a-", "x" * 41, "a.b"]),
         (cluster_name, ["a", "physics_2", "x" * 40], ["", "Physics", "2a", "a b", "x" * 41, "a.b", "é"]),
         (
             fleet_name,

@@ -50,6 +50,18 @@ def test_a_pool_is_read_with_its_defaults() -> None:
         spec.pool("cpu")
 
 
+def test_an_image_for_each_role() -> None:
+    spec = read_spec(with_pool(image="old", images={"kubernetes": "new"}, infrastructure="libvirt"))
+    pool = spec.pool("shared")
+    assert pool.role_images == {"slurm": "old", "kubernetes": "new"}
+    assert spec.images_on("libvirt") == ("new", "old")
+    assert (spec.roles_of("old"), spec.roles_of("new")) == (("slurm",), ("kubernetes",))
+    assert spec.pool_fleet(pool).image == "old"
+    # One that both roles have, said twice, is one for both, wherever it is.
+    same = read_spec(with_pool(images={"slurm": "debian-12-converged"})).pool("shared")
+    assert same.role_images == {}
+
+
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a minimum over the machines": (
         with_pool(kubernetes_min=5),
@@ -121,6 +133,17 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown fleet": (
         with_pool() | {"partitions": [{"name": "a", "fleets": ["share"]}]},
         "partitions[0].fleets[0] = 'share': there is no such fleet; did you mean shared? known here: cpu, gpu, shared",
+    ),
+    "an image for each role where none is taken": (
+        with_pool(images={"kubernetes": "debian-13-vm-kubernetes"}),
+        (
+            "pools[0].images: machines of local are not made anew from another image by a conversion: name one image that holds "
+            "both roles, or have its machines from aws, libvirt, metal"
+        ),
+    ),
+    "an image of no role": (
+        with_pool(images={"slrum": "debian-12"}, infrastructure="libvirt"),
+        "pools[0].images.slrum = 'debian-12': no such key; did you mean slurm?",
     ),
     "a controller on no pool's machine": (
         with_pool() | {"controller": {"runs_on": "cpu-1"}},

@@ -85,6 +85,14 @@ def test_all_mistakes_are_told_at_once_each_at_its_key() -> None:
             "scaling.policies[0].nodes = 17: more than max_nodes of cpu, which is 16; lower it or raise that",
         ),
         (
+            ({"name": "warm", "fleet": "cpu", "nodes": 0},),
+            "scaling.policies[0].nodes = 0: it asks for no node; write how many here, or as suspended",
+        ),
+        (
+            ({"name": "warm", "fleet": "cpu", "nodes": 0, "suspended": 1},),
+            "scaling.policies[0].suspended = 1: infrastructure local does not suspend machines: leave it out, or have them from libvirt",
+        ),
+        (
             (
                 {"name": "account", "account": "ada", "max_nodes": 1},
                 {"name": "account", "account": "ada", "max_nodes": 2},

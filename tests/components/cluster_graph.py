@@ -9,6 +9,7 @@ from typing import Any
 from pulumi.runtime.mocks import MockResourceArgs
 
 from tests.components.stack import answers
+from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import ComputeFleet, SlurmController
 from tidepool.testing import Graph, register
@@ -32,10 +33,11 @@ def registered(
     digest: str = "d" * 64,
     munge_key: str = "bXVuZ2U=",
     preview: bool = False,
+    suspended: str = "",
 ) -> Graph:
     """The graph of a stack with the fleets of ``spec``; those that nobody names have two nodes, or none.
 
-    ``outputs`` are an infrastructure's, ``known`` those of a test.
+    Of the fleet `cpu` those that are ``suspended`` are no nodes. ``outputs`` are an infrastructure's, ``known`` those of a test.
     """
 
     def program() -> None:
@@ -43,7 +45,13 @@ def registered(
         for fleet in spec.fleets:
             names = (nodes or {"cpu": "cpu-[1-2]", "metal": "metal-[1-2]"}).get(fleet.name, "")
             known_places = (places or {}).get(fleet.name, {})
-            ComputeFleet(fleet.name, controller=controller, nodes=names, placements=known_places)
+            ComputeFleet(
+                fleet.name,
+                controller=controller,
+                nodes=names,
+                suspended=HostSet(suspended if fleet.name == "cpu" else ""),
+                placements=known_places,
+            )
 
     def answer(args: MockResourceArgs) -> Mapping[str, Any]:
         found: Outputs = {

@@ -124,6 +124,14 @@ def test_slurmd_asks_all_controllers(controller: dict[str, bool], asked: str) ->
     assert slurmd["argv"][slurmd["argv"].index("--conf-server") + 1] == asked
 
 
+def test_a_hook_comes_before_slurmd_and_is_root_s() -> None:
+    boot = registered(spec_with(first_boot="#!/bin/sh\ntrue\n"))[f"{BOOT} cpu"].inputs
+    hook = boot["services"][0]
+    assert (hook["name"], hook["once"], hook["readyTimeoutS"]) == ("first-boot", True, 0)
+    file = boot["files"]["/etc/tidepool/first-boot"]
+    assert (file["content"], file["mode"]) == ("#!/bin/sh\ntrue\n", "0700")
+
+
 def test_slurmd_says_its_shape_unless_slurm_conf_does() -> None:
     """Else it would end."""
     created, named = registered(of_release(spec_with(), "24.11")), registered(spec_with())

@@ -89,28 +89,34 @@ def test_a_service_that_ends_is_started_again_and_no_other(tmp_path: Path) -> No
 
 def test_one_that_is_for_failures_alone_stays_ended_until_it_is_asked_for(tmp_path: Path) -> None:
     """As a slurmctld that a backup took over from; and no other one waits for it, or is started again for it."""
-    log, how = tmp_path / "log", tmp_path / "how"
+    log, how, mine = tmp_path / "log", tmp_path / "how", tmp_path / "mine"
+    # Each takes one word, as a file: of a pipe, the next would have the end that the one before left.
+    takes = f"until mv {how} {mine} 2>/dev/null; do sleep 0.05; done; exit $(cat {mine})"
+
+    def end(code: int) -> None:
+        (tmp_path / "new").write_text(str(code))
+        (tmp_path / "new").rename(how)
+
     boot = Boot(
         services=(
-            Service("a", told(f"echo a >>{log}; read how <{how}; exit $how"), restart="on-failure"),
+            Service("a", told(f"echo a >>{log}; {takes}"), restart="on-failure"),
             Service("b", told(f"echo b >>{log}; {LOOP}")),
         )
     )
-    os.mkfifo(how)
     with started(boot, tmp_path) as running:
         until(lambda: sorted(lines(log)) == ["a", "b"])
-        how.write_text("1\n")
+        end(1)
         until(lambda: lines(log).count("a") == 2)
-        how.write_text("0\n")
+        end(0)
         time.sleep(1.5)
         assert lines(log).count("a") == 2
         (tmp_path / "a").touch()
         until(lambda: lines(log).count("a") == 3)
         # One that is asked for before it ends starts again, and that is over by it.
         (tmp_path / "a").touch()
-        how.write_text("0\n")
+        end(0)
         until(lambda: lines(log).count("a") == 4)
-        how.write_text("0\n")
+        end(0)
         time.sleep(0.5)
         assert (lines(log).count("a"), lines(log).count("b")) == (4, 1)
         running.terminate()

@@ -16,7 +16,12 @@ from pulumi.runtime import set_all_config
 
 from tests.cluster.specs import spec_mapping, with_pool
 from tests.components.stack import registered, spec_with
-from tidepool.cluster.desired_state import NODES_VARIABLE, ONLY_VARIABLE, ROLES_VARIABLE
+from tidepool.cluster.desired_state import (
+    NODES_VARIABLE,
+    ONLY_VARIABLE,
+    ROLES_VARIABLE,
+    SUSPENDED_VARIABLE,
+)
 from tidepool.cluster.hostlist import HostSet
 from tidepool.components import DesiredState, desired_state
 
@@ -235,3 +240,21 @@ def test_what_is_limited_registers_those_nodes_alone_and_tells_of_all(
     }
     # What is registered is no other for it: nothing of it is changed.
     assert all(whole[name].inputs == part[name].inputs for name in part.resources)
+
+
+def test_machines_that_are_suspended_stay_so_until_the_scaler_says_otherwise(world: _World) -> None:
+    assert world.desired().suspended == {}
+    world.last = {**LAST, "suspended": {"cpu": "cpu-[4-5]"}}
+    found = world.desired()
+    assert found.suspended == {"cpu": HostSet("cpu-[4-5]")}
+    assert found.outputs["suspended"] == {"cpu": "cpu-[4-5]"}
+    # One that is to be a node is none of them, whoever says so.
+    asked = {NODES_VARIABLE: '{"cpu": "cpu-[1-4]"}'}
+    assert world.desired(**asked).suspended == {"cpu": HostSet("cpu-5")}
+    assert world.desired(**asked, **{SUSPENDED_VARIABLE: '{"cpu": "cpu-[6-7]"}'}).suspended == {
+        "cpu": HostSet("cpu-[6-7]")
+    }
+    gone = world.desired(**asked, **{SUSPENDED_VARIABLE: '{"cpu": ""}'})
+    assert (gone.suspended, "suspended" in gone.outputs) == ({}, False)
+    with pytest.raises(pulumi.RunError, match="gpu-1 is no node of fleet cpu"):
+        world.desired(**asked, **{SUSPENDED_VARIABLE: '{"cpu": "gpu-1"}'})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import socket
 import subprocess
 import threading
 import time
@@ -133,6 +134,7 @@ def test_a_machine_finds_its_address_in_its_hardware_address(tmp_path: Path) -> 
     subprocess.run(["sh", "-c", script, "address", "16", tmp_path / "net", tmp_path / "to"], check=True)
     assert (tmp_path / "to/05-tidepool.network").read_text() == (
         f"[Match]\nMACAddress={addresses.mac(address)}\n[Network]\nAddress={address}/16\n"
+        "LinkLocalAddressing=no\nIPv6AcceptRA=no\n"
     )
 
 
@@ -145,6 +147,18 @@ def test_waiting_ends_when_it_is_there(tmp_path: Path) -> None:
     appear.start()
     subprocess.run(["sh", script, f"path:{flag}"], check=True, timeout=20)
     assert time.monotonic() - started >= 0.3
+    families = {"127.0.0.1": socket.AF_INET}
+    if Path("/proc/net/if_inet6").exists():
+        families["::1"] = socket.AF_INET6
+    for address, family in families.items():
+        with socket.socket(family) as listener:
+            listener.bind((address, 0))
+            wait = ["sh", str(script), f"tcp:{listener.getsockname()[1]}"]
+            assert subprocess.run(["timeout", "0.5", *wait], check=False).returncode == 124, (
+                "it is only bound"
+            )
+            listener.listen()
+            subprocess.run(wait, check=True, timeout=20)
     # Of a service that has ended, which nobody would start again while somebody waits for it.
     gone = {**os.environ, "MAINPID": "0"}
     over = subprocess.run(["sh", script, f"path:{tmp_path}/never"], env=gone, check=False, timeout=20)

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tests import versions
 from tests.infrastructures.aws.front import client, front
@@ -153,6 +154,28 @@ def test_an_instance_that_was_terminated_is_gone_with_what_is_at_it() -> None:
     gone(volume)
     route.delete()
     assert route.look() is None
+
+
+def test_an_instance_that_is_protected_goes_with_force_destroy_and_by_nobody_else() -> None:
+    _, subnet, _ = a_vpc()
+    template = Resource(TEMPLATE, name=unique("cpu"), updateDefaultVersion=True, userData="IyE=")
+    image = client("ec2").describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    instance = Resource(
+        INSTANCE,
+        ami=image,
+        instanceType="m7i.large",
+        launchTemplate={"id": template.id, "version": "$Default"},
+        subnetId=subnet,
+        disableApiTermination=True,
+        forceDestroy=True,
+        tags=TAGS,
+    )
+    with pytest.raises(ClientError, match="disableApiTermination"):
+        client("ec2").terminate_instances(InstanceIds=[instance.id])
+    client("ec2").modify_instance_attribute(InstanceId=instance.id, DisableApiTermination={"Value": False})
+    assert instance.look()["disableApiTermination"] is False
+    client("ec2").modify_instance_attribute(InstanceId=instance.id, DisableApiTermination={"Value": True})
+    gone(instance)
 
 
 def test_settings_that_it_does_not_know_are_refused() -> None:

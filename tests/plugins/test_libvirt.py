@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,17 @@ import pytest
 
 from tests.infrastructures.libvirt.daemon import SOFTWARE, Host, a_host, missing
 from tests.infrastructures.libvirt.graph import DOMAIN, NETWORK, POOL, SEED, VOLUME, registered
+from tests.infrastructures.libvirt.imaging import IMAGES, an_imaging, keeps_the_contract
 from tests.infrastructures.libvirt.specs import TUNED, spec
+from tests.infrastructures.libvirt.suspension import a_suspension
+from tests.infrastructures.libvirt.suspension import (
+    keeps_the_contract as keeps_the_contract_of_suspension,
+)
 from tests.plugins.calls import plugin_calls
 from tests.plugins.libvirt import KINDS
 from tests.provider.calls import Called, plainly
 from tidepool.cluster.failures import InsufficientCapacity
-from tidepool.infrastructures.libvirt.ask import kind_of, output_of, virsh
+from tidepool.infrastructures.libvirt.ask import kind_of, output_of, patient_virsh, virsh
 from tidepool.resources.kind import Refusal
 
 NOWHERE = "qemu+tcp://nowhere/system"
@@ -136,14 +142,117 @@ def test_a_domain_that_was_stopped_from_outside_is_seen_and_started(host: Host, 
 @pytest.mark.slow
 @needs_libvirtd
 @pytest.mark.runs("libvirt", SOFTWARE)
-def test_a_host_that_is_full_is_told_of_and_the_domain_stays_defined(host: Host, pool: str) -> None:
-    machines = calls(DOMAIN, host.uri)
-    much = {**MACHINE, "memory": 1 << 26, "disks": [], "networkInterfaces": []}
-    with pytest.raises(Refusal, match=r"error creating libvirt domain: .*Cannot allocate memory") as raised:
-        machines.create(much)
-    assert kind_of(str(raised.value)) is InsufficientCapacity
-    assert domains(host) == ["dev-cpu-1"]
-    output_of(virsh, host.uri, "undefine", "dev-cpu-1")
+def test_a_machine_that_is_made_anew_from_another_image_is_the_same_to_the_plugin(
+    host: Host, pool: str
+) -> None:
+    disks, machines = calls(VOLUME, host.uri), calls(DOMAIN, host.uri)
+    images = {name: {**DISK, "name": name} for name in IMAGES.values()}
+    made = {name: str(disks.create(inputs).resource_id) for name, inputs in images.items()}
+    wanted = {**DISK, "baseVolumeName": IMAGES["slurm"], "baseVolumePool": pool}
+    disk = str(disks.create(wanted).resource_id)
+    inputs = {**MACHINE, "disks": [{"volumeId": disk}], "networkInterfaces": []}
+    id = str(machines.create(inputs).resource_id)
+    imaging = an_imaging(host.uri, virsh)
+    keeps_the_contract(imaging)
+    imaging.image("kubernetes")
+    for asked, one, given in ((disks, disk, wanted), (machines, id, inputs)):
+        seen = asked.read(one, given, given)
+        assert seen.resource_id == one
+        assert not asked.diff(plainly(seen.inputs), given).changes
+    machines.delete(id, inputs)
+    disks.delete(disk, wanted)
+    for name, one in made.items():
+        disks.delete(one, images[name])
+
+
+@pytest.mark.slow
+@needs_libvirtd
+@pytest.mark.runs("libvirt", SOFTWARE)
+def test_a_machine_that_is_suspended_is_as_the_graph_says_to_the_plugin(host: Host, pool: str) -> None:
+    disks, machines = calls(VOLUME, host.uri), calls(DOMAIN, host.uri)
+    disk = str(disks.create(DISK).resource_id)
+    runs = {**MACHINE, "disks": [{"volumeId": disk}], "networkInterfaces": [], "autostart": True}
+    id = str(machines.create(runs).resource_id)
+    suspension = a_suspension(host.uri, virsh, patient_virsh)
+    keeps_the_contract_of_suspension(suspension)
+
+    # As the graph says it, and then as it is done: the plugin takes it for one that runs until it is looked at.
+    kept = {**runs, "autostart": False, "running": False}
+    machines.update(id, runs, kept)
+    suspension.suspend()
+    (file,) = host.folder.glob("lib/qemu/save/*.save")
+    assert file.stat().st_mode & 0o777 == 0o600
+    seen = plainly(machines.read(id, kept, kept).inputs)
+    assert not machines.diff(seen, kept).changes
+    # The plugin itself starts it when it goes on, from its memory.
+    assert machines.diff(seen, runs).changes
+    machines.update(id, seen, runs)
+    assert suspension.state() == "running"
+    assert not file.exists()
+
+    # A file that is lost, and one that was not written to its end, are none, though libvirt tells of one.
+    for spoil in (Path.unlink, lambda path: path.write_bytes(b"half")):
+        suspension.suspend()
+        spoil(file)
+        assert suspension.state() == "stopped"
+        file.unlink(missing_ok=True)
+        suspension.resume()
+        assert suspension.state() == "running"
+
+    # With the machine its memory goes.
+    suspension.suspend()
+    machines.delete(id, kept)
+    assert not file.exists()
+    disks.delete(disk, DISK)
+    assert domains(host) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk that has no room for any machine's memory; hosts that start later see it."""
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.slow
+@needs_libvirtd
+@pytest.mark.runs("libvirt", SOFTWARE)
+def test_a_disk_that_is_full_while_memory_is_saved_is_told_of_and_the_machine_runs_on(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    with a_host(tmp_path / "h") as full:
+        machines = calls(DOMAIN, full.uri)
+        id = str(machines.create({**MACHINE, "disks": [], "networkInterfaces": []}).resource_id)
+        saves = full.folder / "lib/qemu/save"
+        saves.rmdir()
+        saves.symlink_to(small_disk)
+        suspension = a_suspension(full.uri, virsh, patient_virsh)
+        with pytest.raises(InsufficientCapacity, match="No space left on device"):
+            suspension.suspend()
+        assert suspension.state() == "running"
+        assert list(small_disk.iterdir()) == []
+        machines.delete(id, MACHINE)
+
+
+@pytest.mark.slow
+@needs_libvirtd
+@pytest.mark.runs("libvirt", SOFTWARE)
+def test_a_host_that_is_full_is_told_of_and_the_domain_stays_defined(tmp_path: Path) -> None:
+    # However freely the kernel promises memory: a process of this host's has no more addresses.
+    bounded = ("prlimit", f"--as={16 << 30}", "unshare", "--net", "--")
+    much = {**MACHINE, "memory": 32 << 10, "disks": [], "networkInterfaces": []}
+    with a_host(tmp_path / "h", bounded) as full:
+        with pytest.raises(
+            Refusal, match=r"error creating libvirt domain: .*Cannot allocate memory"
+        ) as raised:
+            calls(DOMAIN, full.uri).create(much)
+        assert kind_of(str(raised.value)) is InsufficientCapacity
+        assert domains(full) == ["dev-cpu-1"]
 
 
 @pytest.mark.slow

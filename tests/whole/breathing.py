@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -9,15 +10,19 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.whole.cluster import LONG_S, Cluster, until
+import pytest
+
+from tests.forking import ForkedProcess, fork_server
+from tests.whole.cluster import LONG_S, Cluster, namespace_of, until
 from tidepool.cli.context import Context
 from tidepool.cli.stack import find_stack
-from tidepool.clients.slurm import Job, JobState
+from tidepool.clients.slurm import Job, JobState, SlurmError
+from tidepool.infrastructures.boot_times import LAUNCH_PHASES, LaunchPhase
 from tidepool.infrastructures.local import kernel
 
 #: No node without a job; one that is idle goes soon.
@@ -38,11 +43,24 @@ class Daemon:
 
     cluster: Cluster
     log: Path
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | ForkedProcess
+
+    @classmethod
+    def fork(cls, cluster: Cluster, name: str = "daemon") -> Daemon:
+        """One that runs, with a warm engine and plugins that are forked as well (`tests.forking`)."""
+        inside = namespace_of(cluster.through)
+        if inside is None:
+            return cls.start(cluster, name)
+        log = cluster.folder / f"{name}.log"
+        words = ["-m", "tidepool.cli", "--stack", cluster.stack, "scale"]
+        with Path(os.devnull).open("rb") as nothing, log.open("ab") as out:
+            streams = [nothing.fileno(), out.fileno(), out.fileno()]
+            process = fork_server().fork(words, cluster.folder, cluster.environment, streams, inside)
+        return cls(cluster, log, process)
 
     @classmethod
     def start(cls, cluster: Cluster, name: str = "daemon") -> Daemon:
-        """One that runs; whether it leads is another matter."""
+        """The same, started as a service does it."""
         log = cluster.folder / f"{name}.log"
         with log.open("ab") as out:
             process = subprocess.Popen(
@@ -108,12 +126,15 @@ def killed_after(daemon: Daemon) -> Iterator[Daemon]:
 @contextmanager
 def breathing(cluster: Cluster) -> Iterator[Daemon]:
     """The daemon runs, and has ended well afterwards."""
-    daemon = Daemon.start(cluster)
+    daemon = Daemon.fork(cluster)
     try:
         daemon.until_role("leads")
         yield daemon
     except BaseException:
-        print(daemon.said()[-6000:])  # noqa: T201 - what pytest shows of a test that failed
+        # What pytest shows of a test that failed.
+        print(daemon.said()[-6000:])  # noqa: T201
+        with suppress(SlurmError):
+            print(cluster.on("ctl", "tail", "--lines=80", "/var/log/slurm/slurmctld.log").stdout)  # noqa: T201
         raise
     finally:
         code = daemon.end()
@@ -124,12 +145,34 @@ def breathing(cluster: Cluster) -> Iterator[Daemon]:
 def scale_until(cluster: Cluster, is_so: Callable[[], bool], what: str, timeout_s: float = LONG_S) -> None:
     """Have the daemon look, decide and act until something is so. What it has begun is done when this ends."""
     (cluster.folder / "scaler.log").unlink(missing_ok=True)
-    with killed_after(Daemon.start(cluster, "scaler")) as daemon:
+    with killed_after(Daemon.fork(cluster, "scaler")) as daemon:
         # By its log: its health may be on the loopback of another network.
         until(lambda: "leads (epoch" in daemon.said() or None, "the daemon leads", timeout_s)
         until(lambda: is_so() or None, what, timeout_s, max(1.0, cluster.pause_s or 0))
         assert daemon.end() == 0, daemon.said()
     assert "Traceback" not in daemon.said(), daemon.said()
+
+
+def launches(
+    cluster: Cluster, *known: LaunchPhase, unknown: LaunchPhase | None = None
+) -> list[dict[str, str]]:
+    """The report's table of launches, each with its phases, which are together as long as it took.
+
+    Each knows those that are ``known``, and what it cannot tell of is empty.
+    """
+    table = cluster.folder / "launches.csv"
+    cluster.tidepool("report", "--launches", "--csv", str(table))
+    with table.open(encoding="utf-8") as stream:
+        found = list(csv.DictReader(stream))
+    assert found
+    for row in found:
+        phases = {phase: row[f"{phase}_s"] for phase in LAUNCH_PHASES}
+        assert sum(map(float, filter(None, phases.values()))) == pytest.approx(
+            float(row["total_s"]), abs=0.02
+        ), row
+        assert all(phases[phase] for phase in known), row
+        assert unknown is None or phases[unknown] == "", row
+    return found
 
 
 def machines(cluster: Cluster) -> list[str]:

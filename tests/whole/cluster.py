@@ -85,9 +85,12 @@ class Cluster:
             for name in ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "PYTHONPATH")
             if name in os.environ
         }
+        # What an image of the tests is to have.
+        folders = {name: path for name, path in os.environ.items() if name.startswith("TIDEPOOL_FOLDER_")}
         # Whatever engine a person has: the tests are of the embedded one.
         return {
             **kept,
+            **folders,
             "PYTHONFAULTHANDLER": "1",
             "TIDEPOOL_DATA": str(self.data),
             "TIDEPOOL_IMAGES": str(self.images),

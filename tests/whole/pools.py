@@ -73,8 +73,9 @@ class PoolCluster(Cluster):
 
     @property
     def names(self) -> list[str]:
-        """The machines of the pool."""
-        return [f"{POOL}-{n}" for n in range(1, self.spec["pools"][0]["machines"] + 1)]
+        """The machines of the pool, and after them those of others."""
+        pools = self.spec["pools"]
+        return [f"{pool['name']}-{n}" for pool in pools for n in range(1, pool["machines"] + 1)]
 
     # Conversions
 
@@ -177,7 +178,7 @@ class PoolCluster(Cluster):
     def pod(self, name: str, script: str = "sleep 1000", **more: Any) -> None:
         """Make one for the machines of the pool."""
         with self.pods() as pods:
-            pods.make(name, script, pool=POOL, **more)
+            pods.make(name, script, **{"pool": POOL, **more})
 
     def until_pod(self, name: str, *phases: str, timeout_s: float = 30) -> Pod:
         """The pod once it is in one of the phases."""

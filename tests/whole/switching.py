@@ -30,9 +30,9 @@ from tests.whole.pools import ANY, PoolCluster
 from tidepool.cluster.roles import ROLES, Role
 from tidepool.conversion.machine import RoleProgram
 from tidepool.conversion.ports import NotOrdered
-from tidepool.conversion.processes import is_dead, is_driven
 from tidepool.conversion.record import Conversion
 from tidepool.infrastructures.connection import transport
+from tidepool.journals.processes import is_dead, is_driven
 
 Blow = Literal["none", "cancel", "command", "driver", "slurmd", "kubelet", "containerd", "scaler"]
 #: What befalls a switch, and how often.

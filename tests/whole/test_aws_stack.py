@@ -5,6 +5,7 @@ What moto cannot do is faked in front of it, and listed: `tests.infrastructures.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,16 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tests import versions
+from tests.forking import fork_server
 from tests.golden import golden_store
 from tests.infrastructures.aws.cloud import Cloud, cloud
-from tests.infrastructures.aws.specs import ZONE
+from tests.infrastructures.aws.specs import REGION, ZONE
+from tests.plugins.aws import IMPORTED
 from tests.plugins.serving import search_path
-from tests.whole.breathing import scale_until
+from tests.whole.breathing import launches, scale_until
 from tests.whole.cluster import LONG_S, summary
 from tests.whole.elsewhere import UNTIL_TOLD, Elsewhere, example
 from tidepool.clients.slurm import JobState
+from tidepool.infrastructures.aws.run_access import ends_stack
 
 pytest.importorskip("pulumi_aws", reason="pulumi-aws is not installed: scripts/setup installs it")
 
@@ -56,6 +61,7 @@ def aws(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clou
 def cluster(aws: Cloud, tmp_path: Path) -> Iterator[AtAws]:
     """The stack, which is not up yet; nothing is left of it afterwards, whatever came of the test."""
     images = golden_store(example("aws")["image"])
+    fork_server().import_ahead(*IMPORTED)
     it = AtAws.make(tmp_path, images, f"t{uuid.uuid4().hex[:8]}", **here(aws))
     it.through, it.path, it.url = aws.prefix, search_path(tmp_path / "plugins", "aws"), aws.url
     try:
@@ -82,35 +88,18 @@ def there(aws: Cloud) -> set[str]:
     return set(aws.machines())
 
 
-def left(aws: Cloud, stack: str) -> list[str]:
-    """What AWS has of a stack."""
-    iam, secrets, s3 = aws.client("iam"), aws.client("secretsmanager"), aws.client("s3")
-    tagged = [{"Name": "tag:tidepool:stack", "Values": [stack]}]
-    (table,) = aws.ec2.describe_route_tables(RouteTableIds=[aws.route_table])["RouteTables"]
-    systems = aws.client("efs").describe_file_systems()["FileSystems"]
-    return [
-        *aws.machines(),
-        *(each["VolumeId"] for each in aws.ec2.describe_volumes(Filters=tagged)["Volumes"]),
-        *(each["GroupName"] for each in aws.ec2.describe_security_groups(Filters=tagged)["SecurityGroups"]),
-        *(each["ImageId"] for each in aws.ec2.describe_images(Filters=tagged)["Images"]),
-        *(each["RoleName"] for each in iam.list_roles()["Roles"] if stack in each["RoleName"]),
-        *(each["InstanceProfileName"] for each in iam.list_instance_profiles()["InstanceProfiles"]),
-        *(each["Name"] for each in secrets.list_secrets()["SecretList"] if stack in each["Name"]),
-        *(each["Name"] for each in s3.list_buckets()["Buckets"]),
-        *(each["DestinationCidrBlock"] for each in table["Routes"] if each.get("NetworkInterfaceId")),
-        *(tag["Value"] for each in systems for tag in each["Tags"] if tag["Key"] == "Name"),
-    ]
-
-
 def test_the_stack_of_the_project_comes_up_breathes_changes_loses_a_machine_and_goes(
     cluster: AtAws, aws: Cloud
 ) -> None:
-    assert left(aws, cluster.stack) == []
+    assert aws.left(cluster.stack) == []
     cluster.up(timeout_s=UP_S)
     own = {"ctl", "login-1"}
     assert there(aws) == own | {"cpu-1"}
     assert set(summary(cluster.up("--json", timeout_s=UP_S))["changes"]) == {"same"}
     first = aws.machines()
+    # Nobody else ends one by mistake, but for those that AWS itself takes back.
+    with pytest.raises(ClientError, match="disableApiTermination"):
+        aws.ec2.terminate_instances(InstanceIds=[first["ctl"]])
 
     # The queue brings machines, which go when it is empty.
     job = cluster.submit(f"srun hostname; {UNTIL_TOLD}", nodes="3", output="where.out")
@@ -122,6 +111,7 @@ def test_the_stack_of_the_project_comes_up_breathes_changes_loses_a_machine_and_
     written = cluster.on("login-1", "cat", "/home/researcher/where.out").stdout
     assert sorted(written.split()) == ["cpu-1", "cpu-2", "cpu-3"]
     scale_until(cluster, lambda: len(there(aws)) == 3, "they go", UP_S)
+    assert {row["infrastructure"] for row in launches(cluster, "units")} == {"aws"}
 
     # Another shape is another machine, and the cluster's own are not touched.
     (node,) = there(aws) - own
@@ -137,7 +127,7 @@ def test_the_stack_of_the_project_comes_up_breathes_changes_loses_a_machine_and_
     # AWS takes a spot machine back: its job waits, and runs on the next one.
     again = 'test -n "$SLURM_RESTART_COUNT" || sleep 600; srun hostname'
     job = cluster.submit(again, output="again.out")
-    cluster.until_job(job, JobState.RUNNING, timeout_s=LONG_S)
+    cluster.until_script(job, timeout_s=LONG_S)
     aws.ec2.terminate_instances(InstanceIds=[now[node]])
     assert "1 deleted" in cluster.refresh(UP_S)
     assert there(aws) == own
@@ -146,6 +136,10 @@ def test_the_stack_of_the_project_comes_up_breathes_changes_loses_a_machine_and_
     assert restarts == 1, cluster.tidepool("logs", "--lines", "400", "ctl")
     assert aws.machines().get(node) != now[node]
 
+    aws.calls.clear()
     cluster.down(UP_S)
+    # Whoever has the rights to end this stack and no others could have done it.
+    ends = json.loads(ends_stack(cluster.stack, REGION, "123456789012", "arn:aws:s3:::images"))
+    assert {*aws.calls} <= {action for each in ends["Statement"] for action in each["Action"]}
     # Homes are people's.
-    assert left(aws, cluster.stack) == [f"tidepool-{cluster.stack}-home"]
+    assert aws.left(cluster.stack) == [f"tidepool-{cluster.stack}-home"]

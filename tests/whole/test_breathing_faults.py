@@ -90,7 +90,7 @@ def test_slurmctld_is_killed_within_five_seconds_of_a_submit(cluster: Cluster, d
 
 
 def test_slurmctld_hangs_and_nothing_is_taken_away(cluster: Cluster, daemon: Daemon) -> None:
-    job = cluster.submit("sleep 4")
+    job = cluster.submit(_until_there("thawed"))
     cluster.until_job(job, JobState.RUNNING)
     there = machines(cluster)
     freeze_machine(cluster.data, cluster.stack, "ctl")
@@ -99,6 +99,7 @@ def test_slurmctld_hangs_and_nothing_is_taken_away(cluster: Cluster, daemon: Dae
         assert machines(cluster) == there
     finally:
         thaw_machine(cluster.data, cluster.stack, "ctl")
+    _let_end(cluster, "thawed")
     assert completed(cluster, [job])[0].restarts == 0
 
 
@@ -170,7 +171,7 @@ def test_a_job_that_can_never_run_starts_no_machine_and_is_named(cluster: Cluste
 
 
 def test_a_job_is_requeued_and_runs_again(cluster: Cluster, daemon: Daemon) -> None:
-    job = cluster.submit("sleep 2")
+    job = cluster.submit(_LONG_AT_FIRST)
     cluster.until_job(job, JobState.RUNNING)
     with cluster.slurm() as slurm:
         slurm.requeue(job)
@@ -282,7 +283,7 @@ def test_paused_it_does_nothing_and_afterwards_goes_on(cluster: Cluster, daemon:
 
 
 def test_the_state_is_truncated_and_nothing_is_taken_away(cluster: Cluster, daemon: Daemon) -> None:
-    job = cluster.submit("sleep 3")
+    job = cluster.submit(_until_there("truncated"))
     cluster.until_job(job, JobState.RUNNING)
     until(lambda: wish(cluster) or None, "the `up` has ended")
     there = machines(cluster)
@@ -290,6 +291,7 @@ def test_the_state_is_truncated_and_nothing_is_taken_away(cluster: Cluster, daem
     whole = state.read_bytes()
     state.write_bytes(whole[: len(whole) // 2])
     until(lambda: _complaint(daemon, "state") or daemon.health().get("text"), "it says so")
+    _let_end(cluster, "truncated")
     completed(cluster, [job])
     assert machines(cluster) == there
     state.write_bytes(whole)
@@ -346,7 +348,7 @@ def _submitted(cluster: Cluster, script: str) -> int | None:
 
 def _silent_for_a_while(cluster: Cluster) -> tuple[int, Node]:
     """A job whose node is frozen until Slurm sees that it does not respond; the node once Slurm has decided about it."""
-    job = cluster.submit("sleep 2")
+    job = cluster.submit("until [ -e heard-$SLURM_JOB_ID ]; do sleep 0.1; done")
     node = cluster.until_script(job).nodelist
     freeze_machine(cluster.data, cluster.stack, node)
     try:
@@ -356,6 +358,7 @@ def _silent_for_a_while(cluster: Cluster) -> tuple[int, Node]:
     decided = until(
         lambda: None if _is_silent(it := cluster.nodes()[node]) else it, "it is heard again or down"
     )
+    _let_end(cluster, f"heard-{job}")
     return job, decided
 
 

@@ -15,7 +15,7 @@ from tests import versions
 from tests.golden import golden_store
 from tests.infrastructures.cloudstack.kernel_cloud import IMAGE, TEMPLATE, KernelCloud, kernel_cloud
 from tests.infrastructures.cloudstack.server import KEY, SECRET
-from tests.whole.breathing import scale_until
+from tests.whole.breathing import launches, scale_until
 from tests.whole.cluster import LONG_S, summary
 from tests.whole.elsewhere import TAKES_MUCH, UNTIL_TOLD, Elsewhere, example
 from tidepool.clients.slurm import JobState
@@ -120,6 +120,7 @@ def test_the_stack_of_the_project_comes_up_survives_a_stock_out_and_a_lost_answe
         cloud.vms["orphan"] = orphan
         zone.start(orphan)
     scale_until(cluster, lambda: "cpu-8" not in zone.there() and len(zone.there()) == 3, "they go", UP_S)
+    assert {row["infrastructure"] for row in launches(cluster, "units")} == {"cloudstack"}
 
     kept = [file.read_bytes() for file in cluster.data.rglob("*") if file.is_file()]
     assert kept

@@ -63,14 +63,17 @@ for n in (0, 1):
         print(errno.errorcode[error.errno])
 END
 test -w /dev/null && echo "gpus=$SLURM_JOB_GPUS cuda=$CUDA_VISIBLE_DEVICES"
-sleep 3
 """
+#: Until the other one of two has its device as well.
+MEET = "touch met-$SLURM_JOB_ID; until test $(ls met-* | wc -l) = 2; do sleep 0.1; done"
 
 
 def test_a_job_has_the_devices_that_it_was_given_and_no_other(confined: Cluster) -> None:
     on = ("--nodelist=cpu-1",)
     two = [
-        confined.submit(TRY_DEVICES, memory_mib=80, gres="gpu:1", more=on, output=f"gpu-{number}.out")
+        confined.submit(
+            f"{TRY_DEVICES}{MEET}", memory_mib=80, gres="gpu:1", more=on, output=f"gpu-{number}.out"
+        )
         for number in (0, 1)
     ]
     for job in two:

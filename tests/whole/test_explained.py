@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.whole.breathing import FLEETS, breathing, completed, machines, until_empty
+from tests.whole.breathing import FLEETS, breathing, completed, launches, machines, until_empty
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool.cli import errors
@@ -61,6 +61,10 @@ def test_plan_why_and_watch(images: Path, tmp_path: Path) -> None:
             times = told(cluster, "why", "job", str(job_id))["times"]
             assert times["launched"] < times["up"]
             until_empty(cluster)
+            # Of each launch its phases; machines of this kernel boot none.
+            rows = launches(cluster, "making", "units", "slurmd", unknown="kernel")
+            assert [row["node"] for row in rows] == ["cpu-1", "cpu-2"]
+            assert {row["infrastructure"] for row in rows} == {"local"}
             view = until(
                 lambda: view if not (view := told(cluster, "watch"))["fleets"][0]["phases"] else None,
                 "the daemon has seen that all nodes are gone",

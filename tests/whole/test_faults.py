@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,8 +49,9 @@ def test_the_controller_is_killed_and_is_back_with_its_jobs(cluster: Cluster) ->
     running = cluster.submit(until_told, memory_mib=50, name="running")
     cluster.until_job(running, JobState.RUNNING)
     waiting = cluster.submit("true", memory_mib=50, name="waiting", more=(f"--dependency=afterok:{running}",))
-    # Slurm itself saves its state up to five seconds late.
-    time.sleep(6)
+    # Slurm itself saves its state up to five seconds late. Names of jobs stand there as they are.
+    saved = ("grep", "--quiet", "--text", "waiting", "/var/spool/slurmctld/job_state")
+    until(lambda: cluster.on("ctl", *saved).exit_code == 0 or None, "its state is saved")
     pid = cluster.on("ctl", "cat", "/run/slurmctld.pid").stdout.strip()
     assert cluster.on("ctl", "kill", "-KILL", pid).exit_code == 0
     with cluster.slurm() as slurm:

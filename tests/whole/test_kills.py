@@ -176,12 +176,15 @@ def _is_struck(cluster: Cluster, victim: str, moment: Callable[[], bool], verb: 
             said, _ = operation.communicate(timeout=120)
             assert operation.returncode == 0, said.decode()
             return False
+        is_hit = False
         if provider is not None:
-            os.kill(provider, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it had ended by itself: once more
+                os.kill(provider, signal.SIGKILL)
+                is_hit = True
         os.killpg(operation.pid, signal.SIGKILL if victim == "everything" else signal.SIGCONT)
         operation.communicate(timeout=120)
         # Without the plugin it may only end well where it had no more to ask of it.
-        return provider is not None and operation.returncode != 0
+        return is_hit and operation.returncode != 0
 
 
 @contextmanager
@@ -195,7 +198,12 @@ def _running(cluster: Cluster, verb: tuple[str, ...]) -> Iterator[subprocess.Pop
         stderr=subprocess.STDOUT,
         start_new_session=True,
     ) as operation:
-        yield operation
+        try:
+            yield operation
+        finally:
+            # One that stands still would be waited for without end.
+            with suppress(ProcessLookupError):
+                os.killpg(operation.pid, signal.SIGKILL)
 
 
 def _provider(session: int) -> int | None:

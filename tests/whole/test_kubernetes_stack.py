@@ -17,7 +17,7 @@ from tests import versions
 from tests.machine_faults import pull_plug
 from tests.plugins.serving import search_path
 from tests.toolchain import needs_kubernetes
-from tests.whole.breathing import scale_until
+from tests.whole.breathing import launches, scale_until
 from tests.whole.cluster import summary, until
 from tests.whole.elsewhere import Elsewhere, example
 from tests.whole.pods import CLASS, Ground, a_ground
@@ -117,10 +117,13 @@ def test_a_cluster_of_pods_comes_up_grows_changes_outlives_its_nodes_and_goes(
     a_node_of_kubernetes_dies_and_its_pods_are_on_others(cluster, ground)
     a_pod_that_is_killed_is_made_again_and_its_job_runs_once_more(cluster, ground)
     another_shape_is_another_pod_of_the_same_name(cluster, ground)
+    a_pod_that_somebody_deletes_goes_on_until_its_job_has_ended(cluster, ground)
 
     scale_until(cluster, lambda: pods(ground).keys() == OWN, "idle nodes are gone", UP_S)
+    assert {row["infrastructure"] for row in launches(cluster)} == {"kubernetes"}
     assert changes(cluster) == {"same"}
 
+    a_deletion_that_waits_for_a_job_holds_up_no_other(cluster, ground)
     cluster.tidepool("down", "--yes", "--force", "--purge", timeout_s=UP_S)
     with ground.pool.kubernetes() as kubernetes:
         assert kubernetes.namespace(NAMESPACE) is None
@@ -185,6 +188,33 @@ def another_shape_is_another_pod_of_the_same_name(cluster: Elsewhere, ground: Gr
     assert (after.keys(), kept) == (before.keys(), OWN)
     assert set(cluster.idle()) == NODES
     assert {node.memory_mib for node in cluster.nodes().values()} == {288}
+
+
+def a_pod_that_somebody_deletes_goes_on_until_its_job_has_ended(cluster: Elsewhere, ground: Ground) -> None:
+    job = cluster.submit("until test -e gone; do sleep 0.2; done", more=("--nodelist=cpu-1",))
+    cluster.until_script(job, timeout_s=120)
+    with ground.pool.kubernetes() as kubernetes:
+        kubernetes.delete_pod(pods(ground)["cpu-1"])
+    assert "somebody else deletes machine cpu-1" in cluster.tidepool("status", timeout_s=UP_S)
+    # The scaler has no more jobs come, and says why.
+    scale_until(cluster, lambda: cluster.nodes()["cpu-1"].state.is_draining, "cpu-1 is drained", UP_S)
+    reason = cluster.nodes()["cpu-1"].reason
+    assert reason is not None
+    assert "somebody else deletes its machine" in reason.text
+    there = cluster.job(job)
+    assert (there.state, there.restarts) == (JobState.RUNNING, 0)
+    assert pods(ground)["cpu-1"].deleting_until is not None
+    cluster.on("login-1", "touch", "/home/researcher/gone")
+    assert cluster.until_job(job, JobState.COMPLETED, timeout_s=120).restarts == 0
+
+
+def a_deletion_that_waits_for_a_job_holds_up_no_other(cluster: Elsewhere, ground: Ground) -> None:
+    job = cluster.submit("sleep 3600")
+    scale(cluster)
+    node = cluster.until_script(job, timeout_s=120).nodelist
+    with ground.pool.kubernetes() as kubernetes:
+        kubernetes.delete_pod(pods(ground)[node])
+    assert pods(ground)[node].deleting_until is not None
 
 
 def busy(ground: Ground) -> int:

@@ -13,7 +13,7 @@ from tests import versions
 from tests.golden import golden_store
 from tests.infrastructures.metal.bmcs import PASSWORD, ROOT, USER
 from tests.infrastructures.metal.kernel_hosts import IMAGE, KernelHosts, kernel_hosts
-from tests.whole.breathing import scale_until
+from tests.whole.breathing import launches, scale_until
 from tests.whole.cluster import LONG_S, summary
 from tests.whole.elsewhere import TAKES_MUCH, Elsewhere, example
 from tidepool.clients.slurm import JobRequest, JobState
@@ -24,7 +24,9 @@ pytestmark = [
     pytest.mark.runs(
         "metal",
         versions.installed("sushy"),
-        "Redfish of " + versions.installed("sushy-tools") + " with machines of this kernel",
+        "Redfish of "
+        + versions.installed("sushy-tools")
+        + " with machines of this kernel that systemd starts",
         versions.slurm(IMAGE),
     ),
 ]
@@ -108,6 +110,7 @@ def test_hosts_are_on_while_jobs_need_them_and_are_given_back_as_they_were(
     assert set((homes / "where.out").read_text().split()) == {"cpu-1", "cpu-2"}
     scale_until(cluster, lambda: site.on() == {"head"}, "nobody needs them", UP_S)
     assert (claims(site), site.bmcs.tags["beta"]) == ({"head": "ctl"}, TAG)
+    assert {row["infrastructure"] for row in launches(cluster, "units")} == {"metal"}
 
     # The BMC of one answers 500 from now on: the next job has the other, and is held to its memory there.
     site.bmcs.fails.add("alpha")

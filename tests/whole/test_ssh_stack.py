@@ -19,7 +19,7 @@ from tests import versions
 from tests.infrastructures.local.stacks import Stack, left_of
 from tests.playbooks.hosts import Host, Site, bare_image, site
 from tests.playbooks.looks import differences, look
-from tests.whole.breathing import scale_until
+from tests.whole.breathing import launches, scale_until
 from tests.whole.cluster import LONG_S, summary, until
 from tests.whole.elsewhere import Elsewhere, example
 from tidepool.clients.slurm import JobState
@@ -143,6 +143,7 @@ def test_the_stack_of_the_project_comes_up_breathes_loses_a_host_changes_and_giv
     cluster.up(timeout_s=UP_S)
     scale_until(cluster, lambda: len(claims(hosts)) == 2, "one of them goes", UP_S)
     (kept,) = cluster.nodes()
+    assert {row["infrastructure"] for row in launches(cluster)} == {"ssh"}
 
     # Another shape is another node of that name on the same host.
     had = claims(hosts)

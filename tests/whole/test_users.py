@@ -101,6 +101,7 @@ def test_a_node_is_open_to_who_has_a_job_there_and_into_its_limits(
 ) -> None:
     refused = ssh(cluster, own["ada"], "cpu-1", "true")
     assert refused.returncode == 255
+    assert "you have no active jobs on this node" in refused.stderr
     job = submit(cluster, "ada", "sleep 600", nodes=1, more=("--nodelist=cpu-1",), memory_mib=100)
     cluster.until_script(job)
     groups = ssh(cluster, own["ada"], "cpu-1", "cat", "/proc/self/cgroup").stdout

@@ -18,8 +18,11 @@ from tidepool.cluster.names import CLUSTER_NETWORK
 from tidepool.infrastructures.libvirt.ask import output_of, virsh
 from tidepool.infrastructures.local.kernel import read_network
 
-#: Of the pool's VMs.
+#: Of the pool's VMs; and where the roles have an image each, of those that serve Kubernetes.
 IMAGE: Final = "debian-12-vm-converged"
+KUBERNETES_IMAGE: Final = "debian-13-vm-kubernetes"
+#: The pool whose roles have an image each.
+MIXED: Final = "mixed"
 #: By the clock, where the emulator gets hardly anything of the processors.
 BOOT_S: Final = 1200.0
 _EMULATED: Final = {"virtualization": "qemu", "disk": "6GiB"}
@@ -54,17 +57,35 @@ def domains(host: Host) -> list[str]:
 
 
 @contextmanager
-def a_pool_of_vms(folder: Path, machines: int) -> Iterator[PoolCluster]:
-    """A cluster of this machine, whose pool has VMs on the cluster's bridge; nothing is left of it afterwards."""
-    images = golden_store("debian-12", IMAGE)
-    wanted = spec(machines, image=IMAGE, deadline_s=600)
+def a_pool_of_vms(folder: Path, machines: int, by_image: int = 0, cpus: int = 2) -> Iterator[PoolCluster]:
+    """A cluster of this machine, whose pool has VMs on the cluster's bridge; nothing is left of it afterwards.
+
+    ``by_image`` are the machines of a second pool, `MIXED`, whose roles have an image each.
+    """
+    images = golden_store("debian-12", IMAGE, *([KUBERNETES_IMAGE] if by_image else []))
+    wanted = spec(machines, image=IMAGE, deadline_s=600, shape={"cpus": cpus, "memory": "512MiB"})
+    wanted["pools"] = [
+        pool
+        for pool in (
+            wanted["pools"][0],
+            {
+                **wanted["pools"][0],
+                "name": MIXED,
+                "subnet": "10.78.3.0/24",
+                "machines": by_image,
+                "images": {"kubernetes": KUBERNETES_IMAGE},
+            },
+        )
+        if pool["machines"]
+    ]
     later = {key: wanted.pop(key) for key in ("pools", "kubernetes")}
     cluster = PoolCluster.make(folder / "cluster", images, f"t{uuid.uuid4().hex[:8]}", **wanted)
     try:
         cluster.up()
         with a_host_there(cluster, folder) as host:
             cluster.spec |= {**later, "infrastructures": {"libvirt": place(host, folder / "pool")}}
-            cluster.spec["pools"][0]["infrastructure"] = {"name": "libvirt", "options": emulated()}
+            for pool in cluster.spec["pools"]:
+                pool["infrastructure"] = {"name": "libvirt", "options": emulated()}
             cluster.up(timeout_s=BOOT_S)
             try:
                 yield cluster

@@ -10,6 +10,7 @@ from tidepool.cli.context import Connection
 from tidepool.cli.errors import FAILED, NOT_THERE, Failure
 from tidepool.cli.stack import Stack
 from tidepool.cluster.names import CONTROLLER_HOST, FILE_SERVER_HOST
+from tidepool.cluster.offerings import entries_naming
 from tidepool.cluster.slots import fleet_and_number
 
 #: What a person may call the machine of slurmctld.
@@ -29,8 +30,12 @@ class Cluster:
     #: By machine name, those that the outputs tell of: the cluster's own at least.
     machines: Mapping[str, Connection] = field(default_factory=dict)
     fleets: Mapping[str, str] = field(default_factory=dict)
+    #: By fleet a hostlist of machines that are no nodes, and are kept suspended.
+    suspended: Mapping[str, str] = field(default_factory=dict)
     #: By pool, and by role, hostlists of its machines.
     pools: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    #: By fleet, the offerings that its machines are, in order of preference.
+    offerings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def read_cluster(stack: Stack) -> Cluster | None:
@@ -87,8 +92,20 @@ def parse_outputs(stack: str, outputs: Mapping[str, Any]) -> Cluster:
         logins=logins,
         machines={**named, **(outputs.get("machines") or {})},
         fleets=outputs.get("fleets") or {},
+        suspended=outputs.get("suspended") or {},
         pools=outputs.get("pools") or {},
+        offerings=_offerings(outputs.get("spec") or {}),
     )
+
+
+def _offerings(spec: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
+    """Return the offerings of each fleet of a spec as it was brought up; none of a spec that has no offerings."""
+    if not spec.get("offerings"):
+        return {}
+    return {
+        fleet["name"]: tuple(dict.fromkeys(name for _, _, name in entries_naming(fleet)))
+        for fleet in spec.get("fleets", ())
+    }
 
 
 def find_machine(stack: Stack, name: str) -> Connection:

@@ -277,6 +277,7 @@ def fitness(stack: Stack, named: Named, patience_s: float = _PATIENCE_S) -> Iter
     }
     for name, answer in answers.items():
         yield from _packages(name, stack)
+        yield from _deletion(name)
         try:
             yield from answer.wait(patience_s)
         except (InfrastructureError, SpecError, OSError) as error:
@@ -311,6 +312,22 @@ def _packages(name: str, stack: Stack) -> Iterator[Finding]:
     else:
         plugin = ", with its plugin" if package.plugin else ""
         yield Finding(package.name, "well", f"{package.version}{plugin}")
+
+
+def _deletion(name: str) -> Iterator[Finding]:
+    """Say what somebody who deletes a machine there takes with it. On this machine, only root could."""
+    try:
+        known = descriptor(name)
+    except Permanent:
+        return  # its checks say so
+    if not known.checks:
+        return
+    what = f"deletions of machines of {name}"
+    if known.objects:
+        yield Finding(what, "well", known.objects)
+    else:
+        told = "nothing objects where somebody else deletes one, and what runs on it ends: Slurm queues its jobs anew"
+        yield Finding(what, "note", told, "let few have the right to")
 
 
 def _page(name: str) -> str:

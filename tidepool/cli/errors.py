@@ -30,6 +30,16 @@ EXIT_CODES: Final = (
     (NOT_THERE, "not there: the cluster is not up, no such machine, Slurm does not answer"),
     (LACKS, "this machine lacks something (`tidepool doctor`); nothing was changed"),
     (JOBS, "refused, because jobs would be lost; nothing was changed"),
+    (10, "of `run`: it was not begun, and nothing was made"),
+    (11, "of `run`: the cluster did not come up"),
+    (12, "of `run`: the inputs did not come"),
+    (13, "of `run`: the jobs were not submitted"),
+    (14, "of `run`: jobs failed, or the cluster did not answer"),
+    (15, "of `run`: outputs were not kept, or match nothing"),
+    (16, "of `run`: the results are not what was written"),
+    (20, "of `run`: its deadline passed; what was there is kept"),
+    (21, "of `run`: its budget was used up; what was there is kept"),
+    (22, "of `run`: it was cancelled; what was there is kept"),
     (EXEC_FAILED, "of `exec` and `kubectl`: Tidepool could not run it; all others are the command's own"),
     (INTERRUPTED, "interrupted before it began to change anything"),
     (SSH_FAILED, "of `ssh`: the machine was not reached; all others are the command's own"),
@@ -61,6 +71,8 @@ def failure_of(error: BaseException) -> Failure | None:
     from tidepool.images import ImageError
     from tidepool.infrastructures.kubernetes_access import NoAccess
     from tidepool.infrastructures.local.kernel import BadSpec, LocalError, NoSuchMachine, NoSuchNetwork
+    from tidepool.lab.errors import LabError
+    from tidepool.runs.ports import RunError
     from tidepool.scaling.ports import JournalError, StackError
 
     match error:
@@ -85,6 +97,8 @@ def failure_of(error: BaseException) -> Failure | None:
             | ImageError()
             | EngineError()
             | JournalError()
+            | LabError()
+            | RunError()
             | StackError()
         ):
             return Failure(str(error))

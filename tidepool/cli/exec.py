@@ -254,8 +254,9 @@ def ssh_verb(
                 *(("--command", shlex.quote(" ".join(command))) if command else ()),
             )
     with target.files as (key, known_hosts):
+        options = ssh_options(identity or key, known_hosts, target.place.port, log_level="INFO")
         argv = [
-            *(*target.prefix, ssh, *ssh_options(identity or key, known_hosts, target.place.port)),
+            *(*target.prefix, ssh, *options),
             *(["-t"] if terminal else []),
             *("-l", login, "--", target.place.address, *words),
         ]

@@ -167,11 +167,12 @@ def _may_run(stack: Stack, named: Named) -> bool:
     """Return whether a machine runs, so that there may be jobs; or may run, where an infrastructure cannot be asked."""
     from tidepool.cli.remote_infrastructure import observe_remote
     from tidepool.infrastructures.local.kernel import list_machines
+    from tidepool.infrastructures.machines import DEAD
 
     if any(machine.state == "running" for machine in list_machines(stack.data, stack.name)):
         return True
     there = observe_remote(stack, named)
-    return bool(there.silent) or any(machine.state != "stopped" for machine in there.machines)
+    return bool(there.silent) or any(machine.state not in DEAD for machine in there.machines)
 
 
 def _describe_jobs(jobs: Sequence[Job]) -> str:

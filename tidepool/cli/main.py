@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 #: Each verb, the module below `tidepool.cli` that has it, and what it does.
 VERBS: Final = {
     "new": ("new", "Write a project with a small cluster on this machine."),
+    "clone": ("clone", "Describe another stack, NAME, as STACK is described."),
     "up": ("up", "Bring the cluster up, or to what the spec says now."),
     "preview": ("up", "Show what `up` would do."),
     "down": ("down", "Take the cluster down, and look that nothing is left."),
@@ -35,6 +36,13 @@ VERBS: Final = {
     "convert": ("pool", "Move machines of converged pools between Slurm and Kubernetes, in place."),
     "pool": ("pool", "Show converged pools: their machines, and how long conversions took."),
     "plan": ("explain.plan", "Show what the scaler would do now, for which jobs, and what it would cost."),
+    "run": ("runs.run", "Make a cluster for a workload, keep its results, and take it down."),
+    "sweep": (
+        "runs.sweep",
+        "Run a workload on clusters that differ, and compare their time, cost and efficiency.",
+    ),
+    "lab": ("lab.verbs", "Measure schedulers against each other, on the same machines."),
+    "reap": ("runs.reap", "End runs whose drivers are gone."),
     "replay": ("replay", "Run the jobs of a trace in a simulated cluster, and compare policies."),
     "scale": ("scale", "Run the scaler: nodes come and go with the queue."),
     "report": ("report", "Show what accounts, users and fleets used in a month, and what it cost."),

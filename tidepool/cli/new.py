@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from tidepool.cli import show
+from tidepool.cli.errors import USAGE, Failure
 from tidepool.cli.options import chosen, folder_option
+from tidepool.cli.pipelines import KINDS, WORKLOAD_FILE, Kind, pipeline_file, workload_file
+from tidepool.runs.project import PROGRAM
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-_PROGRAM: Final = '''\
-"""One stack is one cluster: the spec in Pulumi.<stack>.yaml becomes components, and those the stack's outputs."""
-
-import os
-
-import pulumi
-
-from tidepool.components import Cluster, desired_state
-
-desired = desired_state(pulumi.Config("cluster"), os.environ)
-cluster = Cluster(desired.spec.name, desired)
-for name, value in cluster.outputs.items():
-    pulumi.export(name, value)
-'''
 _TEST: Final = '''\
 """What `tidepool up` would make, without an engine and without machines: python -m pytest"""
 
@@ -69,38 +56,69 @@ config:
 
 
 @click.command("new")
-@click.argument("name")
+@click.argument("name", required=False)
+@click.option(
+    "--pipeline",
+    type=click.Choice(KINDS),
+    help="A pipeline too, which runs a workload on a cluster of its own. Without NAME, it and no more: for the project's stack.",
+)
 @folder_option("Where; this folder.")
 @click.pass_context
-def new_verb(context: click.Context, name: str, folder: str | None) -> int:
+def new_verb(context: click.Context, name: str | None, pipeline: Kind | None, folder: str | None) -> int:
     """Write a project with a small cluster on this machine: its program, its stack NAME and a test of it.
 
     Files that are there are never written over.
     """
-    from tidepool.cli.errors import USAGE, Failure
-    from tidepool.cluster.names import cluster_name
-
     where = chosen(context).where(folder)
+    files: dict[str, str] = {}
+    if name is not None:
+        _check_name(name)
+        files |= project_files(name, where, Path(sys.prefix))
+    if pipeline is not None:
+        stack = name or chosen(context).find(None, folder).name
+        files |= pipeline_file(pipeline, stack)
+        if not (where / WORKLOAD_FILE).exists():
+            files |= workload_file(stack)
+    if not files:
+        raise Failure("name a project, or a --pipeline for the one that is here", code=USAGE)
+    _write(where, files)
+    if name is not None:
+        show.say(
+            f"next: edit Pulumi.{name}.yaml, then `sudo tidepool up`, and `python -m pytest` for its test"
+        )
+    if pipeline is not None:
+        show.say(f"next: edit {WORKLOAD_FILE}, and set what the first lines of the pipeline name")
+    return 0
+
+
+def _check_name(name: str) -> None:
+    from tidepool.cluster.names import project_name
+
     try:
-        cluster_name(name)
+        project_name(name)
     except ValueError as error:
         raise Failure(f"a project cannot be called {name}: {error}", code=USAGE) from None
-    files = project_files(name, where, Path(sys.prefix))
+
+
+def _write(where: Path, files: Mapping[str, str]) -> None:
+    """Write the files, or none of them.
+
+    Raises:
+        Failure: one is there already, or cannot be written.
+    """
     if there := [file for file in files if (where / file).exists()]:
         raise Failure(
             f"{where} has {', '.join(there)} already, and nothing was written",
-            remedy="take an empty folder: tidepool -C DIR new NAME makes it",
+            remedy="take an empty folder (tidepool -C DIR new NAME makes it), or move what is there",
             code=USAGE,
         )
     try:
-        where.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
+            (where / file).parent.mkdir(parents=True, exist_ok=True)
             (where / file).write_text(text)
     except OSError as error:
         raise Failure(f"{where} cannot be written: {error.strerror} ({error.filename})") from error
     show.say(f"wrote {', '.join(files)} to {where}")
-    show.say(f"next: edit Pulumi.{name}.yaml, then `sudo tidepool up`, and `python -m pytest` for its test")
-    return 0
 
 
 def project_files(name: str, folder: Path, environment: Path) -> Mapping[str, str]:
@@ -114,7 +132,7 @@ def project_files(name: str, folder: Path, environment: Path) -> Mapping[str, st
     return {
         "Pulumi.yaml": _PROJECT.format(name=name, options=options),
         f"Pulumi.{name}.yaml": _STACK.format(name=name, cluster=name),
-        "__main__.py": _PROGRAM,
+        "__main__.py": PROGRAM,
         "requirements.txt": f"tidepool=={version('tidepool')}\n",
         f"test_{name.replace('-', '_')}.py": _TEST.format(name=name),
         ".gitignore": "/.venv\n__pycache__/\n.pytest_cache/\n",

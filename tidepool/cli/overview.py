@@ -24,7 +24,7 @@ from tidepool.cli.show import clock, number
 from tidepool.clients.slurm import Controller, Job, JobState
 from tidepool.cluster.hostlist import HostSet
 from tidepool.infrastructures.local.kernel import Machine, started_at
-from tidepool.scaling.decision import Phase
+from tidepool.scaling.decision import NO_NODE, Phase
 
 if TYPE_CHECKING:
     from tidepool.cli.explain.budgets import BudgetView
@@ -58,7 +58,7 @@ def summary(record: Record) -> Summary:
     well, decision = health(record), record.decision
     wish = sum(map(len, decision.desired.values())) if decision else None
     there = (
-        sum(view.phase not in (Phase.ABSENT, Phase.LAUNCHING) for view in decision.nodes.values())
+        sum(view.phase not in (*NO_NODE, Phase.LAUNCHING) for view in decision.nodes.values())
         if decision
         else None
     )
@@ -85,12 +85,14 @@ def _words(well: Health, wish: int | None, there: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FleetRow:
-    """A fleet: its nodes by their states, how many there may be, and how many jobs run there."""
+    """A fleet: its nodes by their states, how many there may be, how many jobs run there, its offerings, if it names any, and its ``suspended`` machines."""
 
     name: str
     nodes: Mapping[str, int]
     max_nodes: int
     jobs: int
+    offerings: tuple[str, ...] = ()
+    suspended: int = 0
 
     @property
     def present(self) -> int:
@@ -165,7 +167,10 @@ def _fleet_rows(cluster: Cluster, seen: Observations) -> Iterator[FleetRow]:
         for node_name in HostSet(job.nodelist):
             running.setdefault(by_node.get(node_name, ""), set()).add(job.job_id)
     for name in sorted({*cluster.fleets, *slots}):
-        yield FleetRow(name, dict(states.get(name, {})), slots[name], len(running.get(name, ())))
+        offerings = cluster.offerings.get(name, ())
+        suspended = len(HostSet(cluster.suspended.get(name, "")))
+        jobs = len(running.get(name, ()))
+        yield FleetRow(name, dict(states.get(name, {})), slots[name], jobs, offerings, suspended)
 
 
 def _queue_rows(jobs: Iterable[Job]) -> Iterator[QueueRow]:
@@ -253,6 +258,8 @@ def _controllers(seen: Overview) -> Any:
 
 
 def _fleets(seen: Overview) -> Any:
+    has_offerings = any(fleet.offerings for fleet in seen.fleets)
+    has_suspended = any(fleet.suspended for fleet in seen.fleets)
     states = sorted({s for fleet in seen.fleets for s in fleet.nodes}, key=lambda s: (s in BAD_WORDS, s))
     rows = [
         (
@@ -262,12 +269,16 @@ def _fleets(seen: Overview) -> Any:
                 for s in states
             ),
             fleet.present,
+            *([fleet.suspended] if has_suspended else []),
             fleet.max_nodes,
             fleet.jobs,
+            *([", ".join(fleet.offerings)] if has_offerings else []),
         )
         for fleet in seen.fleets
     ]
-    return show.table("fleets", ["fleet", *(f"#{s}" for s in states), "#nodes", "#max", "#jobs"], rows)
+    kept = ["#suspended"] if has_suspended else []
+    columns = ["fleet", *(f"#{s}" for s in states), "#nodes", *kept, "#max", "#jobs"]
+    return show.table("fleets", [*columns, *(["offering"] if has_offerings else [])], rows)
 
 
 def _queue(seen: Overview) -> Any:

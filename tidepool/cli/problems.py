@@ -217,6 +217,12 @@ def _of_remote(told: _Problems, there: RemoteMachines) -> None:
                 f"machine {{}} of {machine.key.infrastructure} is stopped",
                 "`tidepool why node {}` says what becomes of it; `tidepool up`",
             )
+        if machine.is_ending:
+            told.note(
+                machine.key.node,
+                f"somebody else deletes machine {{}} of {machine.key.infrastructure}, which goes when its jobs have ended",
+                "`tidepool scale` drains it, and takes it away then",
+            )
     names = Counter(machine.key.node for machine in there.machines)
     for node in sorted(name for name, count in names.items() if count > 1):
         told.failure(node, "node {} has several machines", "`tidepool scale` deletes those of no record")
@@ -240,6 +246,7 @@ def _of_absence(
         told.failure(name, "node {} has no machine", "`tidepool up` makes it")
     # Those of pools that serve Kubernetes are nothing in Slurm, and others may be on their way there.
     remote = {name for roles in cluster.pools.values() for text in roles.values() for name in HostSet(text)}
+    remote |= {name for text in cluster.suspended.values() for name in HostSet(text)}
     for name in sorted(set(machines) - there - own - remote):
         told.failure(name, "machine {} is no node of Slurm's", "`tidepool logs {}` says why; `tidepool up`")
     wanted = {name for text in cluster.fleets.values() for name in HostSet(text)}

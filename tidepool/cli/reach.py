@@ -108,8 +108,11 @@ def program(name: str) -> str:
     return found
 
 
-def ssh_options(key: str, known_hosts: str, port: int = 22) -> list[str]:
-    """Return options for that key and that file of host keys, and for nothing of the person's own configuration."""
+def ssh_options(key: str, known_hosts: str, port: int = 22, *, log_level: str = "ERROR") -> list[str]:
+    """Return options for that key and that file of host keys, and for nothing of the person's own configuration.
+
+    At ``ERROR`` what a host tells all who log in is not shown; at ``INFO`` it is, and why PAM lets somebody not in.
+    """
     options = {
         "IdentityFile": key,
         "IdentitiesOnly": "yes",
@@ -120,7 +123,7 @@ def ssh_options(key: str, known_hosts: str, port: int = 22) -> list[str]:
         "UpdateHostKeys": "no",
         "PreferredAuthentications": "publickey",
         "ConnectTimeout": str(_CONNECT_S),
-        "LogLevel": "ERROR",
+        "LogLevel": log_level,
     }
     words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     return ["-F", "none", *words, "-p", str(port)]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from tidepool.cli import show
 from tidepool.cli.errors import NOT_THERE, Failure
@@ -64,9 +65,13 @@ class _Known:
     help="Who bears what idle machines cost: each as they used the fleet, by fair shares, or nobody.",
 )  # fmt: skip
 @click.option(
+    "--launches", "of_launches", is_flag=True,
+    help="Show how long launches of nodes took instead, by infrastructure and phase.",
+)  # fmt: skip
+@click.option(
     "--csv",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write it by month, account, user and fleet.",
+    help="Write it by month, account, user and fleet; each launch with its phases.",
 )
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Draw it.")
 @click.option("--png", type=click.Path(dir_okay=False, path_type=Path), help="The same, as PNG.")
@@ -77,6 +82,7 @@ def report_verb(
     begin: datetime | None,
     by: By,
     rule: Rule,
+    of_launches: bool,
     csv: Path | None,
     svg: Path | None,
     png: Path | None,
@@ -85,8 +91,23 @@ def report_verb(
     """Show what accounts, users and fleets used in a month, and what it cost.
 
     Seconds of nodes and of processors are slurmdbd's, as `sreport` has them; seconds of machines and money are the scaler's
-    journal's, of which jobs had a part each, and the rest was idle.
+    journal's, of which jobs had a part each, and the rest was idle. With --launches it is the journal's alone: each node that the
+    scaler launched and that came up, in the last 14 days.
     """
+    if of_launches:
+        source = click.get_current_context().get_parameter_source
+        if said := [
+            f"--{name}"
+            for name in ("by", "idle")
+            if source("rule" if name == "idle" else name) is not ParameterSource.DEFAULT
+        ]:
+            raise click.UsageError(
+                f"--launches goes without {' and '.join(said)}: it is about times, by phase"
+            )
+        from tidepool.cli.launch_report import report_launches
+
+        report_launches(stack, begin, csv, svg, png, as_json=as_json)
+        return
     from tidepool.scaling.report import label, rows, summed, total
 
     known, now = _read_known(stack), datetime.now(UTC)

@@ -64,6 +64,7 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
 
 def _put_together(stack: Stack, stacked: ExitStack, *, once: bool) -> tuple[Daemon, ThreadPoolExecutor]:
     from tidepool.cli.scaler_ports import (
+        BootQuestions,
         account_watch,
         machines_of,
         policies_of,
@@ -71,8 +72,8 @@ def _put_together(stack: Stack, stacked: ExitStack, *, once: bool) -> tuple[Daem
         pulumi_stack,
         warm_engine,
     )
-    from tidepool.conversion.processes import is_gone, this_process
     from tidepool.infrastructures.connection import transport
+    from tidepool.journals.processes import is_gone, this_process
     from tidepool.scaling.daemon.daemon import Daemon
     from tidepool.scaling.daemon.events import Voice
     from tidepool.scaling.daemon.loop import Loop
@@ -100,6 +101,8 @@ def _put_together(stack: Stack, stacked: ExitStack, *, once: bool) -> tuple[Daem
     counts = AtOnce() if once else ThreadPoolExecutor(1, thread_name_prefix="accounts")
     stacked.callback(lambda: counts.shutdown(wait=False, cancel_futures=True))
     wake = threading.Event()
+    boots = BootQuestions(stack.data, wake.set)
+    stacked.callback(boots.close)
 
     loop = Loop(
         Dependencies(
@@ -125,6 +128,7 @@ def _put_together(stack: Stack, stacked: ExitStack, *, once: bool) -> tuple[Daem
             open_requests=lambda connection: Spool(transport(connection, stack.data)),
             wake=wake.set,
             prepare=lambda: beside.submit(engine.prepare),
+            ask_boot=boots.ask,
             is_gone=is_gone,
         )
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,11 +18,12 @@ from tidepool.cli.explain.record import Record, Source
 from tidepool.cli.stack import Stack, state_files
 from tidepool.cli.stack_spec import described_spec
 from tidepool.clients.slurm.usage import AccountRecords
+from tidepool.infrastructures.boot_times import BootTimes, ask_boot
 from tidepool.infrastructures.connection import transport
-from tidepool.scaling.act.act import adopted, applied, nodes_of
+from tidepool.scaling.act.act import LEAVING, adopted, applied, nodes_of, still_suspended
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
-from tidepool.scaling.decision import Decision, Launch, Remove
+from tidepool.scaling.decision import Decision, Launch, Suspend
 from tidepool.scaling.observe.account_watch import AccountWatch
 from tidepool.scaling.observe.kubernetes_watch import AtOnce
 from tidepool.scaling.observe.observation import Observation
@@ -32,7 +34,7 @@ from tidepool.scaling.ports import Stack as ScaledStack
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from tidepool.clients.kubernetes.contract import KubernetesReader
+    from tidepool.clients.kubernetes.contract import KubernetesClient
     from tidepool.cluster.spec import ClusterSpec
     from tidepool.engine.warm import WarmPulumiCommand
     from tidepool.infrastructures import Infrastructure
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 #: What the program imports, and what starts no threads.
 _MODULES = ("tidepool.components", "tidepool.cluster.spec_reading")
 _PLUGINS = ("tidepool",)
+#: By SSH each is a login; nobody is in a hurry to know.
+_QUESTIONS_AT_ONCE = 4
 #: The scaler itself watches nodes that boot: one that never comes up is not to hold up the next `up`.
 _PLUGINS_SETTINGS = {"TIDEPOOL_NODE_PATIENCE_S": "4", "TIDEPOOL_MACHINE_PATIENCE_S": "15"}
 
@@ -107,13 +111,15 @@ def pool_ports(
     from tidepool.cli.pools import open_conversions
     from tidepool.scaling.observe.kubernetes_watch import KubernetesWatch
     from tidepool.scaling.observe.observe import PoolDoors
+    from tidepool.scaling.observe.pool_machines import PoolMachinesWriter
 
-    def open_kubernetes(access: Mapping[str, Any]) -> KubernetesReader:
+    def open_kubernetes(access: Mapping[str, Any]) -> KubernetesClient:
         return stack.open_kubernetes({"stack": stack.name, **access})
 
     return PoolDoors(
         KubernetesWatch(open_kubernetes, beside, monotonic_s, wake),
         lambda: open_conversions(stack),
+        PoolMachinesWriter(stack.name, open_kubernetes, lambda: open_conversions(stack), monotonic_s),
     )
 
 
@@ -127,6 +133,28 @@ def account_watch(
         monotonic_s,
         wake,
     )
+
+
+class BootQuestions:
+    """Asks machines of the stack for the times of their boots, a few at a time, each once; ``wake`` is called at each answer."""
+
+    def __init__(self, data: Path, wake: Callable[[], None]) -> None:
+        self._data, self._wake = data, wake
+        self._beside = ThreadPoolExecutor(_QUESTIONS_AT_ONCE, thread_name_prefix="boots")
+
+    def ask(self, connection: Mapping[str, Any]) -> Future[tuple[datetime, BootTimes]]:
+        """`tidepool.scaling.daemon.launches.AskBoot`."""
+        answer = self._beside.submit(self._answer, connection)
+        answer.add_done_callback(lambda _: self._wake())
+        return answer
+
+    def _answer(self, connection: Mapping[str, Any]) -> tuple[datetime, BootTimes]:
+        times = ask_boot(transport(connection, self._data))
+        return datetime.now(UTC), times
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._beside.shutdown(wait=False, cancel_futures=True)
 
 
 def policies_of(stack: Stack) -> PoliciesFile:
@@ -175,10 +203,15 @@ def preview(stack: Stack, decision: Decision, nodes: Collection[str]) -> str:
     """
     with warm_engine(stack) as engine:
         changed: ScaledStack = pulumi_stack(stack, engine)
-        after = applied(changed.read().fleets, decision.desired, {node: fleet_of(node) for node in nodes})
+        told, fleets = changed.read(), {node: fleet_of(node) for node in nodes}
+        after = applied(told.fleets, decision.desired, fleets)
+        new = {name for each in decision.actions if isinstance(each, Suspend) for name in each.nodes}
         places = decision.memory.locations
         return changed.preview(
-            after, nodes, locations={name: places[name] for name in nodes if name in places}
+            after,
+            nodes,
+            locations={name: places[name] for name in nodes if name in places},
+            suspended=still_suspended(told.suspended, fleets, new),
         )
 
 
@@ -216,7 +249,7 @@ def _state(seen: Observation, kept: Kept, doing: Collection[Intent]) -> ClusterS
         seen.told.fleets,
         seen.seen.recorded or (),
         nodes_of(doing, Launch),
-        nodes_of(doing, Remove),
+        nodes_of(doing, LEAVING),
     )
     return replace(
         seen.seen,

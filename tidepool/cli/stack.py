@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: Of the engine: there is no stack of that name.
 _NO_SUCH_STACK: Final = 6
 #: What else is in the data folder.
-_FORBIDDEN: Final = frozenset({"images", PASSPHRASE, SHARED_PASSPHRASE, "state"})
+_FORBIDDEN: Final = frozenset({"images", PASSPHRASE, "runs", SHARED_PASSPHRASE, "state"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Final
 
 from tidepool import shipped
 from tidepool.cli import show
@@ -18,17 +19,20 @@ from tidepool.cluster.roles import ROLES
 from tidepool.cluster.slurm_conf import fleets_and_pools
 from tidepool.cluster.slurm_releases import release_of
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError, concerns, read_spec
 from tidepool.engine.config import full_key, to_document
 from tidepool.engine.config_file import read
 from tidepool.engine.providers import discovery, interpreters
 from tidepool.images import ImageError, holds_package, package_version, read_lacks
 from tidepool.infrastructures.local.kernel import Lack, Plans, list_machines, may_close_devices, preflight
-from tidepool.infrastructures.registry import Package, descriptor, image_needs_of
+from tidepool.infrastructures.registry import Package, descriptor, has_own_kernel, image_needs_of
 from tidepool.toolchain import ToolchainError, find
 
 #: Where in ``Pulumi.<stack>.yaml`` the spec is.
 SPEC_KEY = "cluster:spec"
+#: How the packages of kernels begin, in whichever flavour.
+_KERNEL: Final = "linux-image"
 
 
 def described_spec(stack: Stack) -> ClusterSpec:
@@ -36,6 +40,18 @@ def described_spec(stack: Stack) -> ClusterSpec:
 
     Raises:
         Failure: there is none, or it has mistakes: all of them.
+        ConfigError: the file is not the configuration of a stack.
+    """
+    spec = read_described(spec_document(stack), f"{stack.file}, {SPEC_KEY}")
+    check_images(spec, stack)
+    return spec
+
+
+def spec_document(stack: Stack) -> dict[str, object]:
+    """The spec in the stack's file, as it stands there.
+
+    Raises:
+        Failure: there is none.
         ConfigError: the file is not the configuration of a stack.
     """
     path = stack.file
@@ -57,21 +73,34 @@ def described_spec(stack: Stack) -> ClusterSpec:
     mapping = to_document(values[key])
     if not isinstance(mapping, dict):
         raise Failure(f"{path}: {SPEC_KEY} should be keys and values, and is {mapping!r}", code=USAGE)
+    return mapping
+
+
+def read_described(document: Mapping[str, object], where: str, found: Iterable[Mistake] = ()) -> ClusterSpec:
+    """The spec that a document says, which stands ``where``.
+
+    Raises:
+        Failure: it has mistakes, or some were ``found`` before: all of them.
+    """
+    mistakes = (*found,)
     try:
-        spec = read_spec(mapping)
+        spec = read_spec(document)
     except SpecError as error:
-        raise Failure(f"{path}, {SPEC_KEY}: {error}", code=USAGE) from None
-    _check_images(spec, stack.name, stack.project.root, path)
-    return spec
+        mistakes += error.mistakes
+    else:
+        if not mistakes:
+            return spec
+    raise Failure(f"{where}: {SpecError(mistakes)}", code=USAGE)
 
 
-def _check_images(spec: ClusterSpec, stack: str, project: Path, path: Path) -> None:
+def check_images(spec: ClusterSpec, stack: Stack) -> None:
     """Look for the recipes of all images: the project's, or Tidepool's own. A project without any may have another way.
 
     Raises:
         Failure: there is no recipe for an image of ``spec``, a pool's does not hold both roles, one lacks a package that
             an infrastructure's options need, or holds another release of Slurm than is said.
     """
+    project, path = stack.project.root, stack.file
     own, shipped_ones = (
         {recipe.parent.name for recipe in folder.glob("*/recipe.yaml")}
         for folder in (project / "images", shipped.IMAGES)
@@ -87,7 +116,7 @@ def _check_images(spec: ClusterSpec, stack: str, project: Path, path: Path) -> N
         return
     checks = (
         roles_not_held(spec, project),
-        packages_not_held(spec, stack, project),
+        packages_not_held(spec, stack.name, project),
         releases_not_held(spec, project),
     )
     if lacks := [lack for check in checks for lack in check]:
@@ -170,20 +199,29 @@ def _first_nodes_here(fleet: Fleet) -> int:
 
 
 def roles_not_held(spec: ClusterSpec, project: Path) -> Iterator[str]:
-    """The pools whose image lacks what a role needs, by the recipes of ``project``; a line each, with the remedy."""
+    """The pools with an image that lacks what a role needs, or to boot, by the recipes of ``project``; a line each, with the remedy."""
     for pool in spec.pools:
-        folder = shipped.recipe(pool.image, project)
-        for role in ROLES:
+        place = spec.pool_infrastructure(pool)
+        for image in dict.fromkeys(map(pool.image_of, ROLES)):
+            folder = shipped.recipe(image, project)
+            roles = [role for role in ROLES if pool.image_of(role) == image]
             try:
-                lacks = read_lacks(folder, shipped.playbooks(project), role)
+                lacking = {role: read_lacks(folder, shipped.playbooks(project), role) for role in roles}
+                boots = not has_own_kernel(place) or holds_package(folder, _KERNEL)
             except ImageError as error:
                 yield f"pool {pool.name}: {error}"
-                break
-            if lacks:
+                continue
+            for role, lacks in lacking.items():
+                if lacks:
+                    yield (
+                        f"pool {pool.name}: its image {image} does not hold the role {role}, as it has no "
+                        f"{', no '.join(lacks)}; name one that does (by default it is debian-12-converged), or add that "
+                        f"to {folder / 'recipe.yaml'}"
+                    )
+            if not boots:
                 yield (
-                    f"pool {pool.name}: its image {pool.image} does not hold the role {role}, as it has no "
-                    f"{', no '.join(lacks)}; name one that does (by default it is debian-12-converged), or add that "
-                    f"to {folder / 'recipe.yaml'}"
+                    f"pool {pool.name}: its image {image} has no kernel, by which machines of {place} boot; name one that has, such "
+                    f"as debian-12-vm-converged, or add {_KERNEL}-cloud-amd64 and the role boot to {folder / 'recipe.yaml'}"
                 )
 
 
@@ -202,8 +240,8 @@ def packages_not_held(spec: ClusterSpec, stack: str, project: Path) -> Iterator[
             yield f"{need.path}: {error}"
             continue
         yield (
-            f"{need.path}: the image {need.image} has no package {need.package}-*, and could not mount it: name another "
-            f"home, or add the packages of your site's repository to {folder / 'recipe.yaml'}"
+            f"{need.path}: the image {need.image} has no package {need.package}*, {need.without}, or add it to "
+            f"{folder / 'recipe.yaml'}"
         )
 
 
@@ -216,7 +254,7 @@ def releases_not_held(spec: ClusterSpec, project: Path) -> Iterator[str]:
         for entry in fleet.infrastructures
     ]
     uses += [
-        (f"pools[{i}].", pool.image, pool.slurm_version or spec.slurm_version)
+        (f"pools[{i}].", pool.image_of("slurm"), pool.slurm_version or spec.slurm_version)
         for i, pool in enumerate(spec.pools)
     ]
     for path, image, said in dict.fromkeys(uses):

@@ -166,6 +166,7 @@ def overview_json(seen: Overview, pools: PoolsView | None = None) -> Mapping[str
                 "states": dict(f.nodes),
                 "max": f.max_nodes,
                 "jobs": f.jobs,
+                "offerings": list(f.offerings),
             }
             for f in seen.fleets
         ],

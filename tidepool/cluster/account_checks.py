@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from tidepool.cluster.offerings import named
 from tidepool.cluster.spec_entries import Entry, Mistake, listed, nearest, numbered, part, words
 
 #: Of Slurm itself.
@@ -125,10 +126,12 @@ def _budget(account: Entry, spec: Mapping[str, Any]) -> Iterator[Mistake]:
         yield account.mistake(
             "budget", "Slurm holds jobs to no limits here; add `limits` to controller.accounting.enforce"
         )
-    entries = [
-        each for fleet in listed(spec, "fleets") for _, each in numbered(fleet.keys.get("infrastructures"))
-    ]
-    priced = any(isinstance(each, Mapping) and each.get("price_usd_per_hour") for each in entries)
+    fleets = listed(spec, "fleets")
+    entries = [each for fleet in fleets for _, each in numbered(fleet.keys.get("infrastructures"))]
+    # Where a fleet's offering is wrong, it is not known whether it has one.
+    priced = any(isinstance(each, Mapping) and each.get("price_usd_per_hour") for each in entries) or any(
+        named(fleet.keys) for fleet in fleets
+    )
     if usd is not None and not priced:
         yield Mistake(
             f"{account.path}.budget.usd_per_month",

@@ -163,8 +163,10 @@ def free_subnet(network: IPv4Network, taken: Iterable[IPv4Network], slots: int) 
     return None
 
 
-def free_network(taken: Iterable[IPv4Network]) -> IPv4Network:
-    """A private /16 that none of ``taken`` overlaps, so one that is neither the cluster's nor Kubernetes' already.
+def free_network(taken: Iterable[IPv4Network], prefix: int = 16) -> IPv4Network:
+    """A private network that none of ``taken`` overlaps, so one that is neither the cluster's nor Kubernetes' already.
+
+    It has a /16 to itself where ``prefix`` is longer.
 
     Raises:
         ValueError: there is none.
@@ -172,9 +174,9 @@ def free_network(taken: Iterable[IPv4Network]) -> IPv4Network:
     avoided = tuple(taken)
     for network in _PRIVATE:
         # Those that come last are used the least.
-        for free in reversed([*network.subnets(new_prefix=16)]):
-            if not any(free.overlaps(other) for other in avoided):
-                return free
+        for free in reversed([*network.subnets(new_prefix=max(network.prefixlen, min(16, prefix)))]):
+            if free.prefixlen <= prefix and not any(free.overlaps(other) for other in avoided):
+                return next(free.subnets(new_prefix=prefix))
     raise ValueError("no private network is free")
 
 

@@ -76,12 +76,16 @@ class File(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder that is made, or given this owner and mode, at each boot before files and services."""
+    """A folder that is made, or given this owner and mode, at each boot before files and services.
+
+    One with a ``role`` is there when the machine has that role: its owner may be nobody in images that have another.
+    """
 
     path: str
     mode: str = "0755"
     owner: str = "root"
     group: str = "root"
+    role: str = ""
 
 
 @dataclass(frozen=True)

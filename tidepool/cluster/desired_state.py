@@ -192,6 +192,8 @@ ROLES_VARIABLE: Final = "TIDEPOOL_WISH_ROLES"
 #: That of the placements: JSON, by fleet and by the key of an infrastructure a hostlist. Nodes that it does not name stay
 #: where they are.
 PLACEMENTS_VARIABLE: Final = "TIDEPOOL_WISH_PLACES"
+#: That of the machines that should be suspended: JSON, by fleet a hostlist. Fleets that it does not name stay as they are.
+SUSPENDED_VARIABLE: Final = "TIDEPOOL_WISH_SUSPENDED"
 #: With either, that of the nodes which the operation is limited to: a hostlist.
 ONLY_VARIABLE: Final = "TIDEPOOL_WISH_ONLY"
 
@@ -215,6 +217,8 @@ class DesiredNodes:
     kubernetes: Mapping[str, HostSet] = field(default_factory=dict)
     #: By fleet and node, the key of the infrastructure that it is to be made on.
     places: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    #: By fleet, the machines that should be suspended: none of ``nodes``.
+    suspended: Mapping[str, HostSet] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.only is not None and not self.only:
@@ -229,6 +233,8 @@ class DesiredNodes:
             variables[PLACEMENTS_VARIABLE] = json.dumps(
                 {name: placements_to_json(places) for name, places in sorted(self.places.items()) if places}
             )
+        if self.suspended:
+            variables[SUSPENDED_VARIABLE] = _hostlists_to_json(self.suspended)
         return variables if self.only is None else {**variables, ONLY_VARIABLE: str(self.only)}
 
     @classmethod
@@ -247,6 +253,7 @@ class DesiredNodes:
             _hosts(only, ONLY_VARIABLE) if only else None,
             _read_hostlists(ROLES_VARIABLE, "pool", "shared", kubernetes),
             _read_placements(environment.get(PLACEMENTS_VARIABLE)),
+            _read_hostlists(SUSPENDED_VARIABLE, "fleet", "cpu", environment.get(SUSPENDED_VARIABLE)),
         )
 
 

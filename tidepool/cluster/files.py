@@ -78,7 +78,7 @@ class FileServer(Part):
 
 
 #: Infrastructures whose machines can be one.
-SERVING: Final = ("local", "libvirt")
+SERVING: Final = ("local", "libvirt", "cloudstack")
 
 
 def file_mistakes(spec: Mapping[str, Any]) -> Iterator[Mistake]:

@@ -110,12 +110,23 @@ class NodeFirewall(Part):
     )
 
 
+class ControllerFirewall(Part):
+    """Rules of the controllers."""
+
+    egress: tuple[Egress, ...] = Field(
+        default=(),
+        description="What they may reach outside; by default nothing. At libvirt all of the cluster's own machines but login machines may.",
+    )
+
+
 class Firewall(Part):
     """Rules of what goes through the edge of the cluster's network."""
 
     logins: LoginFirewall = Field(default=LoginFirewall(), description="Of login machines.")
     nodes: NodeFirewall = Field(default=NodeFirewall(), description="Of nodes.")
 
+    controller: ControllerFirewall = Field(default=ControllerFirewall(), description="Of the controllers.")
+
     @property
     def has_egress(self) -> bool:
-        return bool(self.logins.egress or self.nodes.egress)
+        return bool(self.logins.egress or self.nodes.egress or self.controller.egress)

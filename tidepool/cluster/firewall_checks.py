@@ -12,9 +12,9 @@ from tidepool.cluster.spec_entries import Entry, Mistake, as_network, listed, nu
 def firewall(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     """Find rules that nothing holds, that are of no machine, or that say what holds anyhow."""
     rules = part(spec, "firewall")
-    logins, nodes = part(rules, "logins"), part(rules, "nodes")
-    for path, egress in (("firewall.logins", logins), ("firewall.nodes", nodes)):
-        yield from _in_own_network(spec, f"{path}.egress", egress.get("egress"))
+    logins, nodes, own = part(rules, "logins"), part(rules, "nodes"), part(rules, "controller")
+    for path, egress in (("logins", logins), ("nodes", nodes), ("controller", own)):
+        yield from _in_own_network(spec, f"firewall.{path}.egress", egress.get("egress"))
     controller = part(spec, "controller")
     if (logins.get("ingress") or logins.get("egress")) and controller.get("login_machines") == 0:
         yield Mistake(
@@ -26,6 +26,9 @@ def firewall(spec: Mapping[str, Any]) -> Iterator[Mistake]:
         yield from _unfiltered(
             "firewall.logins", "controller.infrastructure", controller.get("infrastructure")
         )
+    if own.get("egress"):
+        infrastructure = controller.get("infrastructure")
+        yield from _unfiltered("firewall.controller.egress", "controller.infrastructure", infrastructure)
     if nodes.get("egress"):
         for fleet in listed(spec, "fleets"):
             for i, entry in numbered(fleet.keys.get("infrastructures")):

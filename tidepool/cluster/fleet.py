@@ -16,13 +16,22 @@ from tidepool.cluster.slots import Slot, slots
 
 InfrastructureName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")]
 """The registry knows which there are (`tidepool.infrastructures.registry`): packages bring others."""
+OfferingName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")]
+
+
+def _listed(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+OfferingNames = Annotated[tuple[OfferingName, ...], BeforeValidator(_listed)]
+"""Names of offerings, or one."""
 
 
 class MachineSource(Part):
     """An infrastructure, which machines come from, and what is particular to them there."""
 
     name: InfrastructureName = Field(
-        description="Which infrastructure: `local`, which is this machine, `libvirt`, `aws`, `cloudstack`, `metal`, `nomad`, `kubernetes`, `ssh`, or one that a package of Python brings."
+        description="Which infrastructure: `local`, which is this machine, `libvirt`, `aws`, `cloudstack`, `metal`, `ironic`, `nomad`, `kubernetes`, `ssh`, or one that a package of Python brings."
     )
     options: Annotated[dict[str, Any], AfterValidator(frozen)] = Field(
         default_factory=FrozenDict,
@@ -43,9 +52,10 @@ class Infrastructure(MachineSource):
     max_nodes: Whole | None = Field(
         default=None, ge=0, description="How many of the fleet's nodes may be here; all by default."
     )
-    offering: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")] | None = Field(
+    offering: OfferingName | None = Field(
         default=None,
-        description="A name of your own for this entry, needed where a fleet has several of one infrastructure: `spot`.",
+        description="One of `offerings`, which says the rest. Without those a name of your own for this entry, needed where a "
+        "fleet has several of one infrastructure: `spot`.",
     )
 
     @property
@@ -72,7 +82,15 @@ class Fleet(Part):
         le=65_534,
         description="How many nodes there may be: so many slots Slurm is told of, and no more can run.",
     )
-    shape: Shape = Field(description="What each node has.")
+    offering: OfferingNames = Field(
+        default=(),
+        description="Instead of `infrastructures`: one of `offerings`, or several in order of preference. Each is asked for "
+        "on all infrastructures that have it, before the next.",
+    )
+    shape: Shape = Field(
+        description="What each node has; where an offering says it, what that says.",
+        json_schema_extra={"without": "offering"},
+    )
     features: Features = Field(
         default=(), description="Words that jobs can ask for with `--constraint`, beside the name."
     )

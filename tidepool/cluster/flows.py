@@ -48,12 +48,16 @@ class Peer:
 
 
 def flows(
-    firewall: Firewall, nodes: Sequence[IPv4Network], logins: Sequence[IPv4Address]
+    firewall: Firewall,
+    nodes: Sequence[IPv4Network],
+    logins: Sequence[IPv4Address],
+    controllers: Sequence[IPv4Address] = (),
 ) -> tuple[Flow, ...]:
-    """Return what machines may reach: ``nodes`` are subnets of fleets and pools, ``logins`` login machines."""
+    """Return what machines may reach: ``nodes`` are subnets of fleets and pools, ``logins`` and ``controllers`` machines."""
     whose = (
         (map(str, nodes), firewall.nodes.egress),
         ((f"{address}/32" for address in logins), firewall.logins.egress),
+        ((f"{address}/32" for address in controllers), firewall.controller.egress),
     )
     return tuple(
         Flow(sources, _sorted(rule.to), rule.protocol, _by_number(rule.ports))

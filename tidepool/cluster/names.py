@@ -53,6 +53,16 @@ def cluster_name(name: str) -> str:
     return name
 
 
+def project_name(name: str) -> str:
+    """A name of a project, its stack, its cluster, and what begins host names: narrower than a ClusterName."""
+    _refuse_unless(
+        _HOST_LABEL.fullmatch(name) and len(name) <= LONGEST_CLUSTER_NAME,
+        "its stack, its cluster and hosts are named so: a small letter, then small letters, digits or '-', not '-' at the end, "
+        f"at most {LONGEST_CLUSTER_NAME} characters in all",
+    )
+    return name
+
+
 def fleet_name(name: str) -> str:
     """A fleet's name: with a number behind it, it is the host name of a node."""
     _refuse_unless(

@@ -115,6 +115,17 @@ Options = Annotated[
 """Keys and values of a file of Slurm's; frozen."""
 
 
+def script(text: str) -> str:
+    """Return a script as it is.
+
+    Raises:
+        ValueError: it names no interpreter, without which the kernel does not run it.
+    """
+    if not text.startswith("#!"):
+        raise ValueError("a script begins with `#!` and its interpreter, such as #!/bin/sh")
+    return text
+
+
 def read_name(value: Any) -> Any:
     """Return the mapping that a name alone stands for."""
     return {"name": value} if isinstance(value, str) else value

@@ -80,6 +80,14 @@ def read_part(part: type[_P], path: str, given: object, mistakes: list[Mistake])
         return None
 
 
+def seems_short(error: ErrorDetails, errors: list[ErrorDetails]) -> bool:
+    """Return whether a list seems short only because entries of it are wrong, which is told already."""
+    loc = error["loc"]
+    return error["type"] == "too_short" and any(
+        len(e["loc"]) > len(loc) and e["loc"][: len(loc)] == loc for e in errors
+    )
+
+
 def mistake_of(error: ErrorDetails, model: type[BaseModel], path: str = "") -> Mistake:
     """One of pydantic's errors about a ``model`` that stands at ``path``, for people."""
     loc, here = _model_at(model, error["loc"])

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster import addresses
-from tidepool.cluster.fleet import Fleet, Infrastructure, MachineSource
+from tidepool.cluster.fleet import Fleet, Infrastructure, MachineSource, OfferingName
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.names import fleet_name
 from tidepool.cluster.part import Features, ImageName, Labels, Network, Part, SlurmRelease, Whole, read_name
-from tidepool.cluster.roles import AtDeadline, Role
+from tidepool.cluster.roles import ROLES, AtDeadline, Role
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot, slots
 
 
+class RoleImages(Part):
+    """Golden images of the roles: a machine that is converted is made anew from that of its new role, where they differ."""
+
+    slurm: ImageName | None = Field(
+        default=None, description="That of machines which serve Slurm, instead of `image`."
+    )
+    kubernetes: ImageName | None = Field(
+        default=None, description="That of machines which serve Kubernetes, instead of `image`."
+    )
+
+
 class ConvergedPool(Part):
-    """Machines that are alike, made from one image that holds both roles. Each serves Slurm or Kubernetes.
+    """Machines that are alike, made from one image that holds both roles, or from one for each. Each serves Slurm or Kubernetes.
 
     In Slurm a pool is what a fleet is: its nodes have its name as a feature, and partitions name it among their fleets.
     """
@@ -30,11 +42,17 @@ class ConvergedPool(Part):
         description="Where its machines have their addresses, within `network`, as a fleet's nodes."
     )
     machines: Whole = Field(ge=1, le=250, description="How many machines it has, all the time.")
-    shape: Shape = Field(description="What each machine has.")
+    offering: OfferingName | None = Field(
+        default=None, description="One of `offerings`: what its machines are, where they come from."
+    )
+    shape: Shape = Field(
+        description="What each machine has; where an offering says it, what that says.",
+        json_schema_extra={"without": "offering"},
+    )
     infrastructure: Annotated[MachineSource, BeforeValidator(read_name)] | None = Field(
         default=None,
         description="Where its machines come from: a name, or more details. By default from where the cluster's own machines "
-        "are. Machines of `local` and `libvirt` take roles.",
+        "are. Pods of `kubernetes` and allocations of `nomad` take no roles.",
     )
     features: Features = Field(default=(), description="Words that jobs can ask for, beside the name.")
     labels: Labels = Field(
@@ -42,10 +60,17 @@ class ConvergedPool(Part):
         description="Labels of its Kubernetes nodes, beside `tidepool/pool`, which is its name.",
     )
     image: ImageName = Field(
-        default="debian-12-converged", description="Its golden image, which must hold both roles."
+        default="debian-12-converged",
+        description="Its golden image, which must hold both roles, but for those that `images` names one for.",
+    )
+    images: RoleImages = Field(
+        default=RoleImages(),
+        description="An image for a role alone, such as an older operating system for Slurm. Where the two are not the same one, "
+        "a conversion makes the machine anew from the other image, and boots it. Machines of `libvirt`, `aws` and `metal` can.",
     )
     slurm_version: SlurmRelease | None = Field(
-        default=None, description="The release of Slurm in that image, where it is older than the cluster's."
+        default=None,
+        description="The release of Slurm in the image of that role, where it is older than the cluster's.",
     )
     slurm_min: Whole = Field(default=0, ge=0, description="How many machines serve Slurm at least.")
     slurm_max: Whole | None = Field(default=None, ge=0, description="At most; all by default.")
@@ -126,6 +151,17 @@ class ConvergedPool(Part):
         said = self.slurm_max if role == "slurm" else self.kubernetes_max
         return self.machines if said is None else min(said, self.machines)
 
+    def image_of(self, role: Role) -> str:
+        """Return the image of machines that have the role."""
+        named = self.images.slurm if role == "slurm" else self.images.kubernetes
+        return named or self.image
+
+    @property
+    def role_images(self) -> Mapping[Role, str]:
+        """The images of both roles, where they are not the same one; else nothing."""
+        by_role = {role: self.image_of(role) for role in ROLES}
+        return by_role if len({*by_role.values()}) > 1 else {}
+
     def slots(self) -> tuple[Slot, ...]:
         return tuple(slots(self.name, self.subnet, self.machines))
 
@@ -140,7 +176,7 @@ class ConvergedPool(Part):
             shape=self.shape,
             features=self.features,
             infrastructures=(Infrastructure(name=source.name, options=source.options),),
-            image=self.image,
+            image=self.image_of("slurm"),
             slurm_version=self.slurm_version,
         )
 

@@ -46,11 +46,16 @@ class Backlog(Part):
 
 
 class Warm(Part):
-    """Idle nodes that wait for jobs, beside those that are busy."""
+    """Idle nodes that wait for jobs, beside those that are busy; and machines that are suspended to disk."""
 
     name: Literal["warm"] = Field(description="`warm`.")
     fleet: str = Field(description="Of which fleet.")
-    nodes: Whole = Field(ge=1, description="How many.")
+    nodes: Whole = Field(ge=0, description="How many nodes.")
+    suspended: Whole = Field(
+        default=0,
+        ge=0,
+        description="How many machines besides are kept with their memory on disk, and go on before another one boots: of libvirt.",
+    )
 
 
 class Schedule(Part):

@@ -24,7 +24,7 @@ from tidepool.cluster.accounting import Accounting, peers_of
 from tidepool.cluster.accounts import Account, Qos
 from tidepool.cluster.files import FileServer, HomeFolders, Scratch
 from tidepool.cluster.firewall import Firewall
-from tidepool.cluster.fleet import Fleet, Infrastructure, InfrastructureName
+from tidepool.cluster.fleet import Fleet, Infrastructure, InfrastructureName, OfferingName
 from tidepool.cluster.flows import Flow, Forward, Peer, flows, forwards
 from tidepool.cluster.frozen import FrozenDict, frozen
 from tidepool.cluster.names import (
@@ -35,6 +35,8 @@ from tidepool.cluster.names import (
     cluster_name,
     partition_name,
 )
+from tidepool.cluster.offering import Offering
+from tidepool.cluster.offerings import catalogue, expanded
 from tidepool.cluster.part import (
     ImageName,
     Network,
@@ -44,16 +46,18 @@ from tidepool.cluster.part import (
     SlurmTime,
     Whole,
     read_name,
+    script,
 )
 from tidepool.cluster.pool import ConvergedPool, Kubernetes
 from tidepool.cluster.roles import ROLES, Role
+from tidepool.cluster.run_service import RunService
 from tidepool.cluster.scaling import Scaling
 from tidepool.cluster.shape import Shape, mebibytes
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.users import RESEARCHER, Directory, Group, User
 
 #: Infrastructures whose machines can make control groups, by which slurmd confines jobs: `docs/confinement.md`.
-CONFINING: Final = frozenset({"aws", "cloudstack", "libvirt", "local", "metal", "ssh"})
+CONFINING: Final = frozenset({"aws", "cloudstack", "ironic", "libvirt", "local", "metal", "ssh"})
 
 
 class Partition(Part):
@@ -94,6 +98,10 @@ class LoginLimits(Part):
 class Controller(Part):
     """The machines that are the cluster's own: slurmctld's, and those beside it."""
 
+    offering: OfferingName | None = Field(
+        default=None,
+        description="One of `offerings`: the shape, the price, and what these machines are on their infrastructure.",
+    )
     shape: Shape = Field(
         default=Shape(cpus=2, memory_mib=2048), description="What the machine of slurmctld has."
     )
@@ -155,11 +163,20 @@ class SiteOptions:
 
 @dataclass(frozen=True, slots=True)
 class FleetEntry:
-    """An infrastructure of a fleet, and where it stands: ``fleets[0].infrastructures[1]``. Or of a pool, as a fleet."""
+    """An infrastructure of a fleet, and where it stands: ``fleets[0].infrastructures[1]``. Or of a pool, as a fleet.
+
+    ``options_path`` is where a person wrote its options: there, or with the offering that it is.
+    """
 
     path: str
+    options_path: str
     fleet: Fleet
     entry: Infrastructure
+
+    @property
+    def least_key(self) -> str:
+        """The key that says how many machines there are at least."""
+        return "machines" if self.path.startswith("pools") else "min_nodes"
 
 
 class ClusterSpec(Part):
@@ -196,6 +213,10 @@ class ClusterSpec(Part):
         description="By infrastructure, what it needs to know for the whole cluster: the options that would stand with the "
         "controller, of infrastructures that are not the controller's.",
     )
+    offerings: tuple[Offering, ...] = Field(
+        default=(),
+        description="Machines by names that fleets, pools and the controller can say in place of shapes and options.",
+    )
     partitions: tuple[Partition, ...] = Field(
         min_length=1,
         description="The queues that jobs are submitted to; `[{name: main}]` is enough to begin with.",
@@ -228,6 +249,16 @@ class ClusterSpec(Part):
     )
     limits: Limits = Field(default=Limits(), description="What the scaler never goes beyond.")
     scaling: Scaling = Field(default=Scaling(), description="How the scaler works.")
+    first_boot: Annotated[str, AfterValidator(script)] | None = Field(
+        default=None,
+        description="A script, `#!` first, that root runs on each node of a fleet when it boots for the first time, before "
+        "slurmd. A node on which it fails takes no job: it is run again until it succeeds.",
+    )
+    run_service: RunService | None = Field(
+        default=None,
+        description="The service of runs, by which the cluster of a run ends itself where who began it is gone. Of a cluster that is "
+        "not a run's nothing uses it.",
+    )
     process_tracking: Literal["linuxproc", "cgroup"] | None = Field(
         default=None,
         description="How slurmd follows the processes of a job. With `cgroup` a job holds to its memory, its processors and its "
@@ -254,6 +285,11 @@ class ClusterSpec(Part):
         if unfit := addresses.unfit(network):
             raise ValueError(unfit)
         return network
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_offerings(cls, spec: Any) -> Any:
+        return expanded(spec) if isinstance(spec, Mapping) else spec
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:
@@ -306,7 +342,13 @@ class ClusterSpec(Part):
     def flows(self) -> tuple[Flow, ...]:
         """The flows that machines may open outside of the cluster's network."""
         nodes = [*(fleet.subnet for fleet in self.fleets), *(pool.subnet for pool in self.pools)]
-        return flows(self.firewall, nodes, list(self.login_hosts.values()))
+        return flows(self.firewall, nodes, list(self.login_hosts.values()), self.controller_addresses)
+
+    @property
+    def controller_addresses(self) -> tuple[IPv4Address, ...]:
+        """The addresses of the machines of slurmctld that are the cluster's own."""
+        places = self.own_addresses
+        return (places.controller, *((places.backup_controller,) if self.controller.backup else ()))
 
     @property
     def forwards(self) -> tuple[Forward, ...]:
@@ -388,15 +430,33 @@ class ClusterSpec(Part):
         for i, fleet in enumerate(self.fleets):
             for j, entry in enumerate(fleet.infrastructures):
                 if entry.name == name:
-                    yield FleetEntry(f"fleets[{i}].infrastructures[{j}]", fleet, entry)
-        for i, fleet in enumerate(map(self.pool_fleet, self.pools)):
+                    path = f"fleets[{i}].infrastructures[{j}]"
+                    yield FleetEntry(path, self._options_path(path, entry.offering, entry), fleet, entry)
+        for i, pool in enumerate(self.pools):
+            fleet = self.pool_fleet(pool)
             (entry,) = fleet.infrastructures
             if entry.name == name:
-                yield FleetEntry(f"pools[{i}].infrastructure", fleet, entry)
+                path = f"pools[{i}].infrastructure"
+                yield FleetEntry(path, self._options_path(path, pool.offering, entry), fleet, entry)
+
+    def _options_path(self, path: str, offering: str | None, entry: Infrastructure) -> str:
+        """Return where the options of an entry at ``path`` were written; its own where it says any beside its offering's."""
+        known = catalogue({"offerings": self.offerings})
+        found = known.offering(offering) if offering is not None else None
+        if (
+            found is None
+            or found.on(entry.name) is None
+            or found.entry(entry.name)["options"] != entry.options
+        ):
+            return f"{path}.options"
+        return known.options_path(found.name, entry.name)
 
     def images_on(self, name: str) -> tuple[str, ...]:
         """The names of the images that machines of one infrastructure are made from, each once, in order."""
         used = {self.fleet_image(found.fleet, found.entry) for found in self.entries(name)}
+        for pool in self.pools:
+            if self.pool_infrastructure(pool) == name:
+                used |= {pool.image_of(role) for role in ROLES}
         if self.controller.infrastructure.name == name:
             used.add(self.controller_image)
             used |= {self.file_server_image} if self.file_server else set()
@@ -407,8 +467,8 @@ class ClusterSpec(Part):
         return tuple(sorted({each for name in self.infrastructure_names for each in self.images_on(name)}))
 
     def roles_of(self, image: str) -> tuple[Role, ...]:
-        """The roles that an image has to hold: both, where machines of a pool are made from it."""
-        return ROLES if any(pool.image == image for pool in self.pools) else ()
+        """The roles that an image has to hold: those for which machines of a pool are made from it."""
+        return tuple(role for role in ROLES if any(pool.image_of(role) == image for pool in self.pools))
 
     def fleet(self, name: str) -> Fleet:
         return {fleet.name: fleet for fleet in self.fleets}[name]

@@ -9,14 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from tidepool.cluster import account_checks, accounting, firewall_checks, user_checks
+from tidepool.cluster import account_checks, accounting, firewall_checks, offerings, user_checks
 from tidepool.cluster.files import file_mistakes
 from tidepool.cluster.network_checks import kubernetes_networks, subnets_outside, subnets_overlapping
+from tidepool.cluster.offering_checks import offering_mistakes
 from tidepool.cluster.roles import ROLES
 from tidepool.cluster.slurm_options import Value, check_cgroup_conf, check_partition, check_slurm_conf
 from tidepool.cluster.slurm_releases import RELEASES, Release, served_by
-from tidepool.cluster.spec_entries import Entry, Mistake, listed, nearest, numbered, part, total, words
+from tidepool.cluster.spec_entries import (
+    Entry,
+    Mistake,
+    listed,
+    nearest,
+    numbered,
+    part,
+    source_name,
+    total,
+    words,
+)
 
+#: Infrastructures that make a machine anew from another image, and leave it what it is besides.
+IMAGING: Final = frozenset({"aws", "libvirt", "metal"})
+#: Infrastructures whose machines can be suspended.
+SUSPENDING: Final = frozenset({"libvirt"})
 #: Slurm's own limit (MAX_SLURM_NODES).
 MOST_NODES: Final = 65_536
 
@@ -28,7 +43,7 @@ def disagreements(spec: Mapping[str, Any]) -> list[Mistake]:
 
 def _names_twice(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     # A pool is to Slurm what a fleet is.
-    for kinds in (("fleets", "pools"), ("partitions",)):
+    for kinds in (("fleets", "pools"), ("partitions",), ("offerings",)):
         first: dict[str, str] = {}
         for entry in listed(spec, *kinds):
             if entry.name is None:
@@ -81,31 +96,26 @@ def _fleets_unknown(spec: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _infrastructures_unused(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Options of an infrastructure that nothing reads."""
-    own = _infrastructure_name(part(spec, "controller").get("infrastructure"))
+    """Options of an infrastructure that nothing reads. Where a fleet's offering is wrong, it is not known what does."""
+    own = source_name(part(spec, "controller").get("infrastructure"))
+    is_known = not any(offerings.named(fleet.keys) for fleet in listed(spec, "fleets"))
     named = {
-        _infrastructure_name(each)
+        source_name(each)
         for fleet in listed(spec, "fleets")
         for _, each in numbered(fleet.keys.get("infrastructures"))
     }
     places = (pool.keys.get("infrastructure") for pool in listed(spec, "pools"))
-    named |= {_infrastructure_name(place) for place in places if place is not None}
+    named |= {source_name(place) for place in places if place is not None}
     for name in part(spec, "infrastructures"):
         path = f"infrastructures.{name}"
         if name == own:
             yield Mistake(
                 path, None, "it is the controller's; write its options to controller.infrastructure.options"
             )
-        elif name not in named:
+        elif name not in named and is_known:
             yield Mistake(
                 path, None, f"no fleet or pool has machines of {name}; leave it out, or name it in one"
             )
-
-
-def _infrastructure_name(said: object) -> str | None:
-    """`local` where nothing is said; a name stands alone, or is a key. None where it is no text."""
-    name = said.get("name") if isinstance(said, Mapping) else "local" if said is None else said
-    return name if isinstance(name, str) else None
 
 
 def _defaults(spec: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -146,6 +156,26 @@ def _pools_without_kubernetes(spec: Mapping[str, Any]) -> Iterator[Mistake]:
         )
 
 
+def _images_of_roles(spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Images of a pool's roles that no machine of its infrastructure could be made anew from."""
+    own = source_name(part(spec, "controller").get("infrastructure"))
+    for pool in listed(spec, "pools"):
+        images = pool.keys.get("images")
+        if not isinstance(images, Mapping):
+            continue
+        named = {role: images.get(role) or pool.keys.get("image", "debian-12-converged") for role in ROLES}
+        place = pool.keys.get("infrastructure")
+        where = own if place is None else source_name(place)
+        if where is None or where in IMAGING or len({*map(str, named.values())}) < 2:
+            continue
+        yield Mistake(
+            f"{pool.path}.images",
+            None,
+            f"machines of {where} are not made anew from another image by a conversion: name one image that holds both roles, or "
+            f"have its machines from {', '.join(sorted(IMAGING))}",
+        )
+
+
 def _controller_on_a_pool(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     controller = part(spec, "controller")
     on = controller.get("runs_on")
@@ -170,9 +200,9 @@ def _controller_on_a_pool(spec: Mapping[str, Any]) -> Iterator[Mistake]:
             on,
             f"no machine of the pool {pool} ever serves Slurm, by {found.path}: raise slurm_max, or lower kubernetes_min",
         )
-    own = _infrastructure_name(controller.get("infrastructure"))
+    own = source_name(controller.get("infrastructure"))
     place = found.keys.get("infrastructure")
-    if place is not None and _infrastructure_name(place) != own:
+    if place is not None and source_name(place) != own:
         yield Mistake(
             path, on, f"slurmctld's files are where the controller is, on {own}, and {found.path}.infrastructure is another one"
         )  # fmt: skip
@@ -269,14 +299,48 @@ def _policies(spec: Mapping[str, Any]) -> Iterator[Mistake]:
             elif isinstance(account, str):
                 capped[account] = policy.path
         fleet, nodes = policy.keys.get("fleet"), policy.keys.get("nodes")
+        if policy.name == "warm":
+            yield from _suspended(spec, policy)
         if not isinstance(fleet, str) or policy.name not in ("warm", "schedule"):
             continue
         most = fleets.get(fleet)
+        suspended = policy.keys.get("suspended")
+        if policy.name == "warm" and isinstance(nodes, int) and isinstance(suspended, int):
+            nodes += suspended
         if fleet not in fleets:
             yield policy.mistake("fleet", f"there is no such fleet; {nearest(fleet, known)}")
         elif isinstance(most, int) and isinstance(nodes, int) and nodes > most:
             yield policy.mistake(
                 "nodes", f"more than max_nodes of {fleet}, which is {most}; lower it or raise that"
+            )
+
+
+def _suspended(spec: Mapping[str, Any], policy: Entry) -> Iterator[Mistake]:
+    """Find machines that cannot be suspended, and a policy that asks for nothing."""
+    nodes, suspended = policy.keys.get("nodes"), policy.keys.get("suspended", 0)
+    if nodes == 0 and suspended == 0:
+        yield policy.mistake("nodes", "it asks for no node; write how many here, or as suspended")
+    if not isinstance(suspended, int) or suspended <= 0:
+        return
+    if part(spec, "scaling").get("mode") == "power_save":
+        yield policy.mistake(
+            "suspended", "Slurm's power saving asks for nodes by name; leave it out, or write mode: slots"
+        )
+    for fleet in listed(spec, "fleets"):
+        if fleet.name != policy.keys.get("fleet"):
+            continue
+        named = [source_name(each) for _, each in numbered(fleet.keys.get("infrastructures"))]
+        is_known = not offerings.named(fleet.keys)
+        where = [name for name in named if name is not None] or (["local"] if is_known else [])
+        if len(where) > 1:
+            yield policy.mistake(
+                "suspended",
+                f"fleet {fleet.name} is on several infrastructures, and is kept on one: leave it out",
+            )
+        elif where and where[0] not in SUSPENDING:
+            yield policy.mistake(
+                "suspended",
+                f"infrastructure {where[0]} does not suspend machines: leave it out, or have them from {', '.join(sorted(SUSPENDING))}",
             )
 
 
@@ -302,6 +366,7 @@ _CHECKS: Final[tuple[Callable[[Mapping[str, Any]], Iterator[Mistake]], ...]] = (
     _defaults,
     _too_many_nodes,
     _controller_on_a_pool,
+    _images_of_roles,
     _power_saving_of_a_tree,
     _releases_that_do_not_work_together,
     _policies,
@@ -310,5 +375,6 @@ _CHECKS: Final[tuple[Callable[[Mapping[str, Any]], Iterator[Mistake]], ...]] = (
     user_checks.users,
     firewall_checks.firewall,
     file_mistakes,
+    offering_mistakes,
     _options,
 )

@@ -67,6 +67,12 @@ def listed(spec: Mapping[str, Any], *kinds: str) -> list[Entry]:
     ]
 
 
+def source_name(said: object) -> str | None:
+    """Return the name of an infrastructure, which stands alone or is a key: `local` of nothing, None where it is no text."""
+    name = said.get("name") if isinstance(said, Mapping) else "local" if said is None else said
+    return name if isinstance(name, str) else None
+
+
 def part(spec: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """Return the mapping at a key; an empty one where there is none."""
     found = spec.get(key)

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from tidepool.cluster.network_checks import subnet_suggestion
+from tidepool.cluster.offerings import entries_naming, expanded, named
 from tidepool.cluster.part import Part
-from tidepool.cluster.part_reading import mistake_of, read_part
+from tidepool.cluster.part_reading import mistake_of, read_part, seems_short
 from tidepool.cluster.spec import CONFINING, ClusterSpec
 from tidepool.cluster.spec_checks import disagreements
 from tidepool.cluster.spec_entries import Entry, Mistake
@@ -23,6 +24,8 @@ class SpecError(ValueError):
     """A spec that no cluster can be made of. Its text is for people and tells of all ``mistakes``."""
 
     def __init__(self, mistakes: tuple[Mistake, ...]) -> None:
+        # One in an offering is found for each fleet that names it.
+        mistakes = tuple({str(mistake): mistake for mistake in mistakes}.values())
         number = "one mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         super().__init__("\n  ".join([f"{number} in the cluster's spec:", *map(str, mistakes)]))
         self.mistakes = mistakes
@@ -49,9 +52,10 @@ def read_spec(mapping: Mapping[str, Any]) -> ClusterSpec:
         return ClusterSpec.model_validate(dict(mapping))
     except ValidationError as error:
         # What the parts say to each other is asked once more, for pydantic asks only where every part is right.
+        whole = expanded(mapping)
         errors = [e for e in error.errors(include_url=False) if e["loc"]]
-        of_parts = [_mistake(e, mapping) for e in errors if not _follows(e, errors)]
-        raise SpecError((*of_parts, *disagreements(mapping))) from None
+        of_parts = [_mistake(e, whole) for e in errors if not _follows(e, errors)]
+        raise SpecError((*of_parts, *disagreements(whole))) from None
 
 
 def concerns(spec: ClusterSpec, machine_memory_mib: int | None = None) -> tuple[Concern, ...]:
@@ -130,11 +134,11 @@ def _beyond_memory(spec: ClusterSpec, machine_memory_mib: int | None) -> Iterabl
 
 
 def _follows(error: ErrorDetails, errors: list[ErrorDetails]) -> bool:
-    """Return whether a list seems short only because entries of it are wrong, which is told already."""
+    """Return whether it is told already: a list seems short as entries of it are wrong, a shape is an offering's that is."""
     loc = error["loc"]
-    return error["type"] == "too_short" and any(
-        len(e["loc"]) > len(loc) and e["loc"][: len(loc)] == loc for e in errors
-    )
+    if error["type"] == "missing" and loc[-1] == "shape" and loc[0] in ("fleets", "pools"):
+        return bool(named(error["input"]) or [*entries_naming(error["input"])])
+    return seems_short(error, errors)
 
 
 def _mistake(error: ErrorDetails, mapping: Mapping[str, Any]) -> Mistake:
@@ -156,7 +160,7 @@ def read_offerings(
     """
     found = {}
     for each in spec.entries(infrastructure):
-        told = read_part(offering, f"{each.path}.options", each.entry.options, mistakes)
+        told = read_part(offering, each.options_path, each.entry.options, mistakes)
         if told is not None:
             found[each.fleet.name, each.entry.key] = told
     return found

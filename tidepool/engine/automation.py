@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
@@ -192,18 +193,44 @@ def followed(operation: Operation, on_output: Listener | None, on_error: Listene
     for reader in readers:
         reader.start()
     interrupted: BaseException | None = None
-    while any(reader.is_alive() for reader in readers):
-        try:
-            for reader in readers:
-                reader.join()
-        except BaseException as error:  # noqa: BLE001 - raised when all is saved
-            # Whoever waits is interrupted, and so is what it waits for: soon, and then at once.
-            interrupted = error
-            operation.interrupt()
-    code = operation.wait()
+    with _interrupts_forwarded(operation) as interrupts:
+        while any(reader.is_alive() for reader in readers):
+            try:
+                for reader in readers:
+                    reader.join()
+            except BaseException as error:  # noqa: BLE001 - raised when all is saved
+                # Whoever waits is interrupted, and so is what it waits for: soon, and then at once.
+                interrupted = error
+                operation.interrupt()
+        code = operation.wait()
     if interrupted is not None:
         raise interrupted
+    if interrupts:
+        raise KeyboardInterrupt
     return CommandResult(stdout="\n".join(outputs), stderr="\n".join(errors), code=code)
+
+
+@contextmanager
+def _interrupts_forwarded(operation: Operation) -> Iterator[list[int]]:
+    """Hand SIGINT on to the operation, where Python would raise KeyboardInterrupt for it; yields those that came.
+
+    Raised, it may come between any two statements, also in what handles one before it, and nobody would wait for the operation any more.
+    """
+    interrupts: list[int] = []
+
+    def forward(number: int, _: object) -> None:
+        interrupts.append(number)
+        operation.interrupt()
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield interrupts
+        return
+    before = signal.signal(signal.SIGINT, forward)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _read_lines(stream: IO[str], listener: Listener | None, lines: list[str]) -> None:

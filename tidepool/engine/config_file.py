@@ -106,9 +106,14 @@ def write(config: StackConfig, project: str | None) -> None:
         text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"could not read '{path}': {error}") from error
-    new = _json(config, text) if path.suffix == ".json" else edited(text, config, project)
+    new = rewritten(text, config, project)
     # Readable for all: it is a file of the project, which is kept in version control.
     files.write(path, new.encode(), mode=0o644)
+
+
+def rewritten(text: str, config: StackConfig, project: str | None) -> str:
+    """The ``text`` of a file changed so that it says what ``config`` says, in the form that its path tells."""
+    return _json(config, text) if config.path.suffix == ".json" else edited(text, config, project)
 
 
 def edited(text: str, config: StackConfig, project: str | None) -> str:

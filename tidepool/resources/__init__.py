@@ -29,4 +29,5 @@ from tidepool.resources.declarations import SshAccess as SshAccess
 from tidepool.resources.declarations import SshKey as SshKey
 from tidepool.resources.declarations import SshMachine as SshMachine
 from tidepool.resources.files import FilePolicy as FilePolicy
+from tidepool.resources.runs import Run as Run
 from tidepool.resources.users import Users as Users

@@ -177,14 +177,20 @@ class Slots(Resource, SlotsModel, token="tidepool:slurm:Slots"):
 
 
 class NodeModel(Model):
-    """Properties of a `Node`. ``machine`` is the connection of its machine, ``slots`` the id of its fleet's `Slots`."""
+    """Properties of a `Node`. ``machine`` is the connection of its machine, ``slots`` the id of its fleet's `Slots`.
+
+    One whose ``power`` is ``suspended`` is a slot in Slurm, and its machine's memory is on disk; ``suspension`` is how that is
+    done (`tidepool.infrastructures.registry.suspension_of`), and has to be given while it is so.
+    """
 
     controller: Field[Mapping[str, Any]] = given(replaces="known")
     #: NodeName.
     node: Field[str] = given(replaces=True)
     machine: Field[Mapping[str, Any]] = given(replaces=True)
     slots: Field[str] = given(replaces=True)
-    #: How Slurm has it.
+    power: Field[Literal["running", "suspended"]] = given(default="running")
+    suspension: Field[Mapping[str, Any]] = given(default={})
+    #: How Slurm has it; of one that is suspended, ``lost`` where there is no memory that it could go on from.
     state: Field[str] = condition("up")
 
 
@@ -194,6 +200,9 @@ class Node(Resource, NodeModel, token="tidepool:slurm:Node"):
     Creating it waits until Slurm says so, or fails with what slurmd or the boot log said. Deleting it drains the
     node, and fails with the ids of its jobs where it has some: then the node goes on as before. Else the node's
     place is a slot again. It depends on its machine, so the machine is deleted after it.
+
+    Having it ``suspended`` is as deleting it, and then the machine is suspended; having it ``running`` again resumes it, and is as
+    creating it. A node is made with a machine that runs.
     """
 
 
@@ -253,7 +262,8 @@ class RoleModel(Model):
 
     ``machine`` and ``controller`` are connections, ``access`` the name of an `Access`, ``slots`` the id of the pool's
     `Slots`. ``boots`` are, by role, the names of the `Boot` whose files the machine is given with it. ``labels`` are those
-    of its Kubernetes node, beside Tidepool's own. ``slurmctld`` is the digest of the `Configuration` by which the machine runs
+    of its Kubernetes node, beside Tidepool's own. ``imaging`` is how the machine is made anew, where its roles have an image each
+    (`tidepool.infrastructures.registry.imaging_of`). ``slurmctld`` is the digest of the `Configuration` by which the machine runs
     slurmctld while it serves Slurm; with another one it is started again where it ended on purpose.
     """
 
@@ -270,6 +280,7 @@ class RoleModel(Model):
     deadline_s: Field[int] = given(least=1)
     at_deadline: Field[Literal["stop", "force"]] = given()
     slots: Field[str] = given(replaces=True)
+    imaging: Field[Mapping[str, Any]] = given(default={})
     slurmctld: Field[str] = given(default="")
     #: What does not serve.
     state: Field[str] = condition("serving")

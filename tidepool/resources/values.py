@@ -119,3 +119,12 @@ def has_unknowns(value: Plain) -> bool:
     if isinstance(value, list):
         return any(has_unknowns(each) for each in value)
     return value is UNKNOWN
+
+
+def whole_numbers(value: Any) -> Any:
+    """Return a document with whole numbers as people write them: to Pulumi each has a point."""
+    if isinstance(value, Mapping):
+        return {key: whole_numbers(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [whole_numbers(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

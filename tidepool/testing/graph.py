@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pulumi
 import yaml
+from google.protobuf.json_format import MessageToDict
 from pulumi.runtime import mocks, rpc, set_all_config
 from pulumi.runtime.mocks import MockResourceArgs
 from pulumi.runtime.settings import get_project, get_root_resource, get_stack
@@ -82,6 +83,8 @@ class Registered:
     depends_on: frozenset[str]
     #: Those with which it is replaced.
     replace_with: frozenset[str]
+    #: It is replaced when this changes; None where nothing but its inputs counts.
+    replacement_trigger: Any
     #: What each input depends on, where it does.
     by_input: Mapping[str, frozenset[str]]
     #: The provider that was named for it, if one was.
@@ -254,6 +257,9 @@ class _Recorder(mocks.MockMonitor):
             secrets=secrets,
             depends_on=self._named(request.dependencies),
             replace_with=self._named(request.replace_with),
+            replacement_trigger=MessageToDict(request.replacement_trigger)
+            if request.HasField("replacement_trigger")
+            else None,
             by_input={
                 key: self._named(found.urns)
                 for key, found in request.propertyDependencies.items()

@@ -12,6 +12,7 @@ from tests.cluster.specs import spec_mapping
 from tidepool.cli.explain.plan import PlanView, nodes_to_change, plan_lines, planning
 from tidepool.infrastructures import MachineKey
 from tidepool.scaling.decision import Action, Cost, DeleteOrphan, Drain, Remove, Repair, Undrain, Waiting
+from tidepool.scaling.memory import Memory
 
 MADE = ("cpu-1", "cpu-2")
 PRICED = spec_mapping()
@@ -42,6 +43,17 @@ def test_a_launch_serves_all_jobs_that_would_run_there() -> None:
     assert "for 2 jobs: 41, 42  +$0.50/h" in told
     assert "$1.00 an hour now, $1.50 then" in told
     assert "what would be left waiting" in told
+
+
+def test_nodes_cost_what_they_cost_where_they_are() -> None:
+    mapping = spec_mapping()
+    mapping["fleets"][0]["infrastructures"] = [
+        {"name": "local"},
+        {"name": "aws", "offering": "spot", "price_usd_per_hour": 0.5},
+    ]
+    of, memory = spec(**mapping), Memory(locations={"cpu-1": "local", "cpu-2": "aws/spot"})
+    actions = (replace(launch(*MADE), location="aws/spot"), launch(*MADE), Remove("cpu", MADE, "idle"))
+    assert [each.usd_per_hour for each in plan(*actions, of=of, memory=memory).actions] == [1.0, 0.0, -0.5]
 
 
 @pytest.mark.parametrize(

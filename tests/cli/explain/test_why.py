@@ -99,6 +99,14 @@ def test_a_job_that_found_room_needed_no_launch() -> None:
     assert "no node had to be made" in said(job_lines(why_job(record(), runs, None, (), [])))
 
 
+def test_a_launch_in_the_second_in_which_it_began_is_what_it_waited_for() -> None:
+    """Slurm says 19:59:03 of all that second."""
+    runs = job(41, JobState.RUNNING, nodelist="cpu-1", submit_time=ago(60), start_time=ago(57))
+    made = intent(7, launch("cpu-1", jobs=(41,)), ago(56.7), "done", took_s=0.4)
+    times = why_job(record(), runs, None, (made,), []).times
+    assert (times.launched, times.up) == (ago(56.7), ago(56.3))
+
+
 def test_launches_after_it_began_are_not_what_it_waited_for() -> None:
     runs = job(41, JobState.RUNNING, nodelist="cpu-1", submit_time=ago(60), start_time=ago(57))
     after = intent(7, launch("cpu-2", jobs=(41,)), ago(10), "done")
@@ -345,6 +353,27 @@ def test_a_fleet_without_a_price_is_not_free() -> None:
     assert "its price is not set" in told
     assert "Nobody has decided about it yet." in told
     assert "none: it may be empty" in told
+
+
+def test_a_fleet_says_which_offerings_its_machines_are_and_what_each_costs() -> None:
+    mapping = spec_mapping()
+    mapping["offerings"] = [
+        {
+            "name": "here",
+            "shape": mapping["fleets"][0].pop("shape"),
+            "infrastructures": ["local"],
+            "price_usd_per_hour": 0.1,
+        },
+        {"name": "spot", "extends": "here", "infrastructures": ["aws"], "price_usd_per_hour": 0.5},
+    ]
+    mapping["fleets"][0]["offering"] = ["here", "spot"]
+    of = spec(**mapping)
+    why = why_fleet(record(of=of), of, of.fleets[0], ())
+    assert why.offerings == ("here", "spot")
+    told = said(fleet_lines(why))
+    assert "offerings here, spot" in told
+    assert "$0.10 an hour on local/here; $0.50 an hour on aws/spot" in told
+    assert why_fleet(record(of=of), of, of.fleets[1], ()).offerings == ()
 
 
 def test_a_fleet_on_several_infrastructures_says_where_its_nodes_are_and_which_is_closed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,6 +93,26 @@ def test_a_machine_is_taken_by_its_uid_and_one_that_is_gone_is_no_error(
         for _ in range(2):
             client.delete_cluster_machine(found)
         assert client.cluster_machines(namespace) == ()
+    applying.close()
+
+
+def test_a_hook_is_put_at_that_machine_alone_and_taken_away_again(
+    real: RealKubernetes, namespace: str
+) -> None:
+    applying = Applying.to(real)
+    applying.apply(machine(namespace, "metal-1"))
+    with connect(real.admin_kubeconfig) as client:
+        (found,) = client.cluster_machines(namespace)
+        client.hold_cluster_machine(ClusterMachine(namespace, "metal-1", "0000", {}, ""))
+        assert client.cluster_machines(namespace) == (found,)
+        for _ in range(2):
+            client.hold_cluster_machine(found)
+            assert client.cluster_machines(namespace) == (replace(found, is_held=True),)
+        for _ in range(2):
+            client.release_cluster_machine(found)
+            assert client.cluster_machines(namespace) == (found,)
+        client.delete_cluster_machine(found)
+        client.release_cluster_machine(found)
     applying.close()
 
 

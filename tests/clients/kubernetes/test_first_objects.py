@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidepool.clients.kubernetes.contract import BOOTSTRAPPERS, NEEDED
-from tidepool.clients.kubernetes.first_objects import TIDEPOOL_USER, FirstObject, first_objects
+from tidepool.clients.kubernetes.first_objects import TIDEPOOL_USER, FirstObject, first_objects, shown_objects
 from tidepool.clients.kubernetes.objects import Right
 
 WORDS = st.sampled_from(["", "a", "b"])
@@ -66,21 +67,44 @@ def test_who_joins_may_ask_and_nobody_is_approved_but_who_is_known() -> None:
 
 
 def test_an_object_is_as_it_should_be_whatever_the_server_added() -> None:
-    for each in first_objects():
+    for each in (*first_objects(), *shown_objects()):
         there = {**each.body, "metadata": {**each.body["metadata"], "uid": "1"}, "more": 1}
+        if "spec" in each.body:
+            there["spec"] = {**each.body["spec"], "conversion": {"strategy": "None"}}
         assert each.is_as_in(there)
-        key = "rules" if "rules" in each.body else "subjects"
+        key = next(key for key in ("rules", "subjects", "spec") if key in each.body)
         assert not each.is_as_in({**there, key: []})
         assert not each.is_as_in({})
 
 
+def test_what_is_shown_is_written_with_no_more_rights_than_that_needs() -> None:
+    own, viewer = (each.body for each in shown_objects() if "rules" in each.body)
+    assert {rule["resources"][0]: rule["verbs"] for rule in own["rules"]} == {
+        "poolmachines": ["create", "delete", "list", "patch"]
+    }
+    assert {rule["resources"][0]: rule["verbs"] for rule in viewer["rules"]} == {
+        "poolmachines": ["get", "list", "watch"]
+    }
+
+
 def test_the_page_for_administrators_has_the_same_objects() -> None:
     text = (Path(__file__).parents[3] / "docs/kubernetes.md").read_text()
-    written = list(yaml.safe_load_all(text.partition("```yaml\n")[2].partition("```")[0]))
-    told = []
-    for each in first_objects():
-        _, _, within = each.path.partition("/namespaces/")
-        namespace = {"namespace": within.partition("/")[0]} if within else {}
-        told.append({**each.body, "metadata": {"name": each.body["metadata"]["name"], **namespace}})
+    needed, shown = (
+        list(yaml.safe_load_all(part.partition("```")[0])) for part in text.split("```yaml\n")[1:]
+    )
     # Which user an API server is to kubelets is that cluster's own affair.
-    assert written == [each for each in told if each["metadata"]["name"] != "tidepool:kubelet-api"]
+    assert needed == [
+        each for each in map(on_page, first_objects()) if each["metadata"]["name"] != "tidepool:kubelet-api"
+    ]
+    assert shown == [*map(on_page, shown_objects())]
+
+
+def on_page(thing: FirstObject) -> Mapping[str, Any]:
+    """Return an object as the page has it: with labels that say something alone."""
+    _, _, within = thing.path.partition("/namespaces/")
+    namespace = {"namespace": within.partition("/")[0]} if within else {}
+    labels = {
+        key: value for key, value in thing.body["metadata"]["labels"].items() if "managed-by" not in key
+    }
+    meta = {"name": thing.body["metadata"]["name"], **namespace, **({"labels": labels} if labels else {})}
+    return {**thing.body, "metadata": meta}

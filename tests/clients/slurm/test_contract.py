@@ -194,6 +194,22 @@ def test_demand_is_told_in_full(world: World) -> None:
     assert f"afterok:{first}" in job.dependency
 
 
+def test_a_job_that_is_held_begins_when_it_is_released(world: World) -> None:
+    up(world, 1)
+    job_id = world.slurm.submit(JobRequest(SHORT, hold=True)).job_id
+    after = world.slurm.submit(JobRequest(SHORT, hold=True, array="0-2")).job_id
+    assert {job.reason for job in world.slurm.jobs()} == {"JobHeldUser"}
+    for each in (job_id, job_id, after):
+        world.slurm.release(each)
+    assert eventually(
+        lambda: {job.state for each in (job_id, after) for job in world.slurm.job(each)},
+        lambda states: states == {JobState.COMPLETED},
+    ) == {JobState.COMPLETED}
+    assert {job.job_id for job in world.slurm.jobs(tuple(JobState))} >= {job_id, after}
+    with pytest.raises(NotFound):
+        world.slurm.release(999_999)
+
+
 def test_an_arrays_waiting_tasks_are_one_record(world: World) -> None:
     world.slots(1)
     job_id = world.slurm.submit(JobRequest(LONG, array="0-999:3%7")).job_id

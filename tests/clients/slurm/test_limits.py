@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidepool.clients.slurm.limits import Limited, Use, exceeded, holding, limit_of, parse_limits
+from tidepool.clients.slurm.limits import Limited, Use, exceeded, holding, limit_of, lowered, parse_limits
 
 #: Of Slurm 22.05, shortened.
 WRITTEN = """\
@@ -85,3 +85,24 @@ def test_limits_below_what_is_used_are_told_whether_there_was_one_or_not() -> No
         "GrpJobs 1 of the account optics is less than is used, 2"
     ]
     assert list(exceeded({"MaxJobs": "2"}, ada)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_lower"),
+    [
+        ({"MaxJobs": "3"}, {"MaxJobs": "2"}, True),
+        ({"MaxJobs": "9"}, {"MaxJobs": "10"}, False),
+        ({}, {"MaxJobs": "3"}, True),
+        ({"MaxJobs": "3"}, {}, False),
+        ({"GrpTRES": "cpu=4,mem=300M"}, {"GrpTRES": "cpu=8,mem=300M"}, False),
+        ({"GrpTRES": "cpu=4,mem=300M"}, {"GrpTRES": "cpu=8,mem=299M"}, True),
+        ({"GrpTRES": "cpu=4,mem=300M"}, {"GrpTRES": "cpu=4"}, False),
+        ({"GrpTRES": "cpu=4"}, {"GrpTRES": "cpu=4,gres/gpu=1"}, True),
+        ({"MaxWallDurationPerJob": "2-00:00:00"}, {"MaxWallDurationPerJob": "1-00:00:00"}, True),
+        ({"MaxWallDurationPerJob": "1-00:00:00"}, {"MaxWallDurationPerJob": "1-00:00:00"}, False),
+    ],
+)
+def test_a_limit_is_lower_where_it_is_not_seen_to_allow_as_much(
+    before: dict[str, str], after: dict[str, str], is_lower: bool
+) -> None:
+    assert bool(lowered(before, after)) is is_lower

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.repository import ROOT
-from tidepool.engine.state import postgres, s3
+from tidepool.engine.state import postgres, s3_calls
 from tidepool.engine.state.backend import DiyBackend
 from tidepool.engine.state.files import StorageError
 from tidepool.engine.state.s3 import S3Bucket
@@ -81,9 +81,9 @@ def serve() -> Iterator[Callable[..., Server]]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """All times at a hundredth of theirs and less, so that what is counted is seen at once."""
-    monkeypatch.setattr(s3, "_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(s3, "_TRIED_FOR_S", 0.3)
-    monkeypatch.setattr(s3, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(s3_calls, "_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(s3_calls, "_TRIED_FOR_S", 0.3)
+    monkeypatch.setattr(s3_calls, "_FIRST_PAUSE_S", 0.01)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_the_page_says_how_long_a_call_is_tried() -> None:
     said = re.search(r"for 8 to (\d+) s: of S3 it is begun for (\d+) s, and each try waits for (\d+) s", page)
     assert said is not None
     whole, *of_s3 = map(int, said.groups())
-    assert of_s3 == [s3._TRIED_FOR_S, s3._TIMEOUT_S]
+    assert of_s3 == [s3_calls._TRIED_FOR_S, s3_calls._TIMEOUT_S]
     said = re.search(r"of PostgreSQL it is begun for (\d+) s, .* (\d+) s to connect and (\d+) s for", page)
     assert said is not None
     of_postgres = [*map(int, said.groups())]
@@ -131,9 +131,9 @@ def test_after_a_call_that_was_given_up_others_have_their_own_time_until_one_is_
     serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The one is over after the first try, the other only with an answer.
-    monkeypatch.setattr(s3, "_TRIED_FOR_S", 0.0)
-    monkeypatch.setattr(s3, "_TRIED_AFTER_THAT_FOR_S", 60.0)
-    monkeypatch.setattr(s3, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(s3_calls, "_TRIED_FOR_S", 0.0)
+    monkeypatch.setattr(s3_calls, "_TRIED_AFTER_THAT_FOR_S", 60.0)
+    monkeypatch.setattr(s3_calls, "_FIRST_PAUSE_S", 0.01)
     server = serve(BUSY, BUSY, BUSY, WELL, BUSY)
     bucket = server.bucket()
     with pytest.raises(StorageError, match="503"):

@@ -12,6 +12,25 @@ from typing import Final
 from tests.plugins.aws import access, machines, storage
 from tests.plugins.serving import Kinds
 
+#: What a program and its plugin import for more than a second, for `tests.forking.ForkServer.import_ahead`.
+IMPORTED: Final = (
+    __name__,
+    *(
+        f"pulumi_aws.{service}"
+        for service in (
+            "ebs",
+            "ec2",
+            "ec2transitgateway",
+            "efs",
+            "fsx",
+            "iam",
+            "s3",
+            "secretsmanager",
+            "vpc",
+        )
+    ),
+)
+
 KINDS: Final[Kinds] = {
     kind.resource.token: kind
     for kind in (

@@ -105,6 +105,8 @@ class InstanceModel(Model):
     launch_template: Field[Any] = given(replaces=True)
     subnet_id: Field[str] = given(default="", replaces=True)
     source_dest_check: Field[bool] = given(default=True)
+    disable_api_termination: Field[bool] = given(default=False)
+    force_destroy: Field[bool] = given(default=False)
     tags: Field[Tags] = given(default={})
     arn: Field[str] = output()
     instance_state: Field[str] = output()
@@ -136,6 +138,8 @@ class InstanceKind(AwsKind[InstanceModel]):
         patiently(task, lambda: self._state(id) == "running", f"the instance {id}")
         if not wanted.source_dest_check:
             self.api.modify_instance_attribute(InstanceId=id, SourceDestCheck={"Value": False})
+        # AWS takes it with the launch, of which moto forgets it.
+        self._protect(id, wanted.disable_api_termination)
         return Made(id, self._outputs(self._there(id)))
 
     def found(self, id: str, state: InstanceModel) -> Mapping[str, Plain] | None:
@@ -146,6 +150,7 @@ class InstanceKind(AwsKind[InstanceModel]):
             "ami": there["ImageId"],
             "instance_type": there["InstanceType"],
             "source_dest_check": there.get("SourceDestCheck", True),
+            "disable_api_termination": self._is_protected(id),
             "tags": tags_of(there),
         }
         return {**drift(state, inputs), **self._outputs(there)}
@@ -155,6 +160,8 @@ class InstanceKind(AwsKind[InstanceModel]):
         if old.source_dest_check != wanted.source_dest_check:
             check = {"Value": wanted.source_dest_check}
             self.api.modify_instance_attribute(InstanceId=id, SourceDestCheck=check)
+        if old.disable_api_termination != wanted.disable_api_termination:
+            self._protect(id, wanted.disable_api_termination)
         if old.instance_type != wanted.instance_type:
             self.api.stop_instances(InstanceIds=[id])
             patiently(task, lambda: self._state(id) == "stopped", f"the instance {id}")
@@ -164,8 +171,17 @@ class InstanceKind(AwsKind[InstanceModel]):
         return self._outputs(self._there(id))
 
     def remove(self, id: str, state: InstanceModel, task: Task) -> None:
+        if state.force_destroy:
+            self._protect(id, False)
         self.api.terminate_instances(InstanceIds=[id])
         patiently(task, lambda: self._state(id) == "terminated", f"the end of the instance {id}")
+
+    def _protect(self, id: str, on: bool) -> None:
+        self.api.modify_instance_attribute(InstanceId=id, DisableApiTermination={"Value": on})
+
+    def _is_protected(self, id: str) -> bool:
+        said = self.api.describe_instance_attribute(InstanceId=id, Attribute="disableApiTermination")
+        return bool(said["DisableApiTermination"]["Value"])
 
     def _state(self, id: str) -> str:
         return str(self._there(id)["State"]["Name"])

@@ -21,6 +21,7 @@ from tidepool.scaling.decision import (
     ReleaseSlot,
     Remove,
     Repair,
+    Suspend,
     Undrain,
 )
 from tidepool.scaling.memory import Backoff, Cause, Memory, at_location
@@ -31,6 +32,7 @@ _WORDS: Final[Mapping[type[Action], str]] = {
     Drain: "drain",
     Undrain: "undrain",
     Remove: "remove",
+    Suspend: "suspend",
     Repair: "mend",
     DeleteOrphan: "sweep",
     ReleaseSlot: "forget",

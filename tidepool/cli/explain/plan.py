@@ -11,13 +11,13 @@ import click
 from tidepool.cli.explain.facts import action_view, nodes_of
 from tidepool.cli.explain.lines import Cell, Line, give
 from tidepool.cli.explain.record import Health, Record, Source, health
-from tidepool.cli.explain.watch_view import WaitingView, price, waiting_views
+from tidepool.cli.explain.watch_view import WaitingView, is_priced, usd_per_hour, waiting_views
 from tidepool.cli.jobs import ids_text
 from tidepool.cli.options import json_option, stack_options
 from tidepool.cli.scaler_ports import preview, recompute
 from tidepool.cli.show import number, usd
 from tidepool.cli.stack import Stack
-from tidepool.scaling.decision import Action, Decision, Launch, Remove, Repair
+from tidepool.scaling.decision import Action, Decision, Launch, Remove, Repair, Suspend
 
 
 @click.command("plan")
@@ -78,15 +78,15 @@ class PlanView:
 def planning(record: Record, decision: Decision, preview: str | None = None) -> PlanView:
     """Work out a plan of ``decision``, which is that of ``record``."""
     actions = tuple(_planned(record, decision, action) for action in decision.actions)
-    is_priced = record.spec is not None and any(map(price, record.spec.fleets))
+    counted = record.spec is not None and any(map(is_priced, record.spec.fleets))
     more = sum(each.usd_per_hour or 0 for each in actions)
     now_usd = decision.cost.usd_per_hour
     return PlanView(
         record.stack,
         record.now,
         actions,
-        now_usd if is_priced else None,
-        now_usd + more if is_priced else None,
+        now_usd if counted else None,
+        now_usd + more if counted else None,
         tuple(waiting_views(record)),
         health(record),
         preview,
@@ -98,7 +98,7 @@ def nodes_to_change(decision: Decision) -> tuple[str, ...]:
     changed = {
         node
         for action in decision.actions
-        if isinstance(action, Launch | Remove | Repair)
+        if isinstance(action, Launch | Remove | Suspend | Repair)
         for node in nodes_of(action)
     }
     return tuple(sorted(changed))
@@ -154,13 +154,15 @@ def _served(decision: Decision, nodes: Collection[str], named: Collection[int]) 
 
 
 def _usd_per_hour(record: Record, action: Action) -> float | None:
-    if not isinstance(action, Launch | Remove):
+    if not isinstance(action, Launch | Remove | Suspend):
         return 0
     fleet = record.fleet(action.fleet)
-    each_usd = price(fleet) if fleet else 0
-    if not each_usd:
+    if fleet is None or not is_priced(fleet):
         return None
-    return each_usd * len(action.nodes) * (1 if isinstance(action, Launch) else -1)
+    if isinstance(action, Launch):
+        there = dict.fromkeys(action.nodes, action.location) if action.location else {}
+        return usd_per_hour(fleet, action.nodes, there)
+    return -usd_per_hour(fleet, action.nodes, record.memory.locations)
 
 
 def _money(action: Planned) -> str:

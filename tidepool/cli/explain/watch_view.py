@@ -22,6 +22,7 @@ from tidepool.cluster.roles import Role
 from tidepool.conversion.record import Conversion
 from tidepool.scaling.decide.node_status import OURS
 from tidepool.scaling.decision import (
+    NO_NODE,
     Decision,
     Drain,
     Launch,
@@ -275,15 +276,17 @@ def waiting_views(record: Record) -> Iterator[WaitingView]:
 
 def _fleet(record: Record, decision: Decision, name: str, nodes: Iterable[str]) -> FleetView:
     spec = record.fleet(name)
-    phases = Counter(decision.nodes[node].phase for node in nodes)
-    del phases[Phase.ABSENT]
-    priced = spec is not None and price(spec) > 0
+    there = [node for node in nodes if decision.nodes[node].phase is not Phase.ABSENT]
+    phases = Counter(decision.nodes[node].phase for node in there)
+    costing = [node for node in there if decision.nodes[node].phase not in NO_NODE]
     return FleetView(
         name,
         phases,
         len(decision.desired.get(name, ())),
         spec.max_nodes if spec else 0,
-        price(spec) * phases.total() if spec is not None and priced else None,
+        usd_per_hour(spec, costing, record.memory.locations)
+        if spec is not None and is_priced(spec)
+        else None,
         _trouble(record, decision, name),
     )
 
@@ -293,9 +296,16 @@ def jobs_text(ids: Collection[int]) -> str:
     return f"{'job' if len(ids) == 1 else 'jobs'} {ids_text(ids, _SHOWN_IDS)}"
 
 
-def price(fleet: Fleet) -> float:
-    """Return the price of a node of ``fleet`` in US dollars an hour; 0 where it is not set."""
-    return fleet.infrastructures[0].price_usd_per_hour
+def is_priced(fleet: Fleet) -> bool:
+    """Return whether nodes of a fleet cost anything, on any of its infrastructures."""
+    return any(entry.price_usd_per_hour for entry in fleet.infrastructures)
+
+
+def usd_per_hour(fleet: Fleet, nodes: Iterable[str], locations: Mapping[str, str]) -> float:
+    """Return what nodes of a fleet cost an hour, in US dollars, each where it is; of one that is nowhere known, the first."""
+    prices = {entry.key: entry.price_usd_per_hour for entry in fleet.infrastructures}
+    first = fleet.infrastructures[0].key
+    return sum(prices.get(locations.get(node, first), prices[first]) for node in nodes)
 
 
 def sizes(record: Record) -> Mapping[int, int]:
@@ -353,8 +363,8 @@ def _cost(record: Record, decision: Decision) -> CostView:
         decision.cost.month_projected_usd,
         limits.budget_usd_per_month if limits else None,
         limits.price_usd_per_hour if limits else None,
-        tuple(fleet.name for fleet in fleets if not price(fleet)),
-        any(map(price, fleets)),
+        tuple(fleet.name for fleet in fleets if not is_priced(fleet)),
+        any(map(is_priced, fleets)),
     )
 
 

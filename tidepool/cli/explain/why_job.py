@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from tidepool.cli.cluster import fleet_of
@@ -30,9 +30,11 @@ from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.decide.demand.constraint import CannotTell, parse
 from tidepool.scaling.decide.demand.fit import Ask, Offer, ask_of, least, most_tasks, offers
-from tidepool.scaling.decision import Launch, Phase, Standing
+from tidepool.scaling.decision import NO_NODE, Launch, Phase, Standing
 from tidepool.scaling.ports import Intent, JobRecord
 
+#: Slurm's times are whole ones: a job may have begun at any moment of it.
+_A_SECOND: Final = timedelta(seconds=1)
 _STANDINGS: Final[dict[Standing, str]] = {
     "never": "it can never run",
     "held": "Slurm would not start it on any node now",
@@ -221,7 +223,7 @@ def _times(job: Job | None, seen: JobRecord | None, launches: Sequence[Intent]) 
     waits = job is not None and job.state is JobState.PENDING
     started = (job.start_time if job and not waits else None) or (seen.started if seen else None)
     # Its last launches before it began: an earlier life of the job had others.
-    before = [each for each in launches if started is None or each.at <= started]
+    before = [each for each in launches if started is None or each.at < started + _A_SECOND]
     made = [each.ended for each in before if each.result == "done" and each.ended]
     return Times(
         submitted=job.submit_time if job else seen.submitted if seen else None,
@@ -347,7 +349,7 @@ def _kept_from(record: Record, fleet: Fleet, ask: Ask) -> str:
     if is_closed(fleet, decision.memory, record.now):
         return fleet_backoff_words(fleet, decision.memory, record.now)
     nodes = [view.phase for node, view in decision.nodes.items() if fleet_of(node) == fleet.name]
-    there = [phase for phase in nodes if phase is not Phase.ABSENT]
+    there = [phase for phase in nodes if phase not in NO_NODE]
     most = min(fleet.max_nodes, sum(fleet.most_nodes(entry) for entry in fleet.infrastructures))
     busy = sum(phase is Phase.BUSY for phase in there)
     if len(there) >= most:

@@ -20,14 +20,14 @@ from tidepool.cli.explain.facts import (
 )
 from tidepool.cli.explain.lines import Cell, Line
 from tidepool.cli.explain.record import Record
-from tidepool.cli.explain.watch_view import jobs_text, price
+from tidepool.cli.explain.watch_view import jobs_text
 from tidepool.cli.jobs import ids_text, jobs_by_node
 from tidepool.cli.show import between, clock, hosts, number, span, usd
 from tidepool.cluster.fleet import Fleet
 from tidepool.cluster.scaling import Account, Schedule
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.decide.policies import holds_at, wants
-from tidepool.scaling.decision import Launch, Phase
+from tidepool.scaling.decision import NO_NODE, Launch, Phase
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.ports import Intent
 
@@ -86,7 +86,7 @@ def why_node(record: Record, node: str, intents: Sequence[Intent]) -> NodeWhy:
         machine=_machine(record, node),
         recorded=_recorded(record, node),
         jobs=tuple(jobs_by_node(record.state.jobs).get(node, ())) if record.state else (),
-        made_for=made.jobs if made and view and view.phase is not Phase.ABSENT else (),
+        made_for=made.jobs if made and view and view.phase not in NO_NODE else (),
         since=tuple(_since(memory, node)),
         quarantine=backoff_words(memory.node_backoffs.get(node), now),
         place=memory.locations.get(node, ""),
@@ -155,7 +155,11 @@ def _machine(record: Record, node: str) -> str:
         return ""
     if record.state.machines is None:
         return "could not be asked for"
-    states = [machine.state for machine in record.state.machines if machine.key.node == node]
+    states = [
+        f"{machine.state}, and being deleted" if machine.is_ending else machine.state
+        for machine in record.state.machines
+        if machine.key.node == node
+    ]
     return ", ".join(states) or "none"
 
 
@@ -169,6 +173,8 @@ def _recorded(record: Record, node: str) -> str:
         return "has no record of it"
     parts = [word for word, there in (("machine", found.machine), ("membership", found.membership)) if there]
     cut_off = "; an operation on it was cut off" if found.pending else ""
+    if found.is_suspended:
+        return f"has its machine, which is suspended{cut_off}"
     return f"has its {' and its '.join(parts) or 'name only'}{cut_off}"
 
 
@@ -190,6 +196,8 @@ class FleetWhy(Explanation):
     floors: tuple[str, ...]
     limits: tuple[str, ...]
     idle: str
+    #: Those of the spec that its machines are, in order of preference.
+    offerings: tuple[str, ...]
     cost: str
     history: tuple[Event, ...]
 
@@ -217,6 +225,7 @@ def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence
         floors=tuple(_floors(spec, fleet, now)),
         limits=tuple(_limits(spec, fleet)),
         idle=f"a node goes after {span(fleet.idle_timeout_s)} without a job",
+        offerings=offerings_of(spec, fleet),
         cost=_cost(fleet, sum(map(len, phases.values()))),
         history=events(intents),
         **source(record),
@@ -237,6 +246,7 @@ def fleet_lines(why: FleetWhy) -> Iterator[Line]:
             Fact("floors", "; ".join(why.floors) or "none: it may be empty"),
             Fact("limits", "; ".join(why.limits)),
             Fact("idle", why.idle),
+            Fact("offerings", ", ".join(why.offerings)),
             Fact("cost", why.cost),
         ]
     )
@@ -279,11 +289,18 @@ def _by_location(fleet: Fleet, memory: Memory) -> dict[str, str]:
     return {place: hosts(nodes) for place, nodes in found.items() if nodes}
 
 
+def offerings_of(spec: ClusterSpec, fleet: Fleet) -> tuple[str, ...]:
+    """Return the names of the spec's offerings that machines of a fleet are, each once, in order of preference."""
+    known = {offering.name for offering in spec.offerings}
+    named = (entry.offering for entry in fleet.infrastructures)
+    return tuple(dict.fromkeys(name for name in named if name is not None and name in known))
+
+
 def _cost(fleet: Fleet, nodes: int) -> str:
     prices = {entry.key: entry.price_usd_per_hour for entry in fleet.infrastructures}
     if len({*prices.values()}) > 1:
         return "; ".join(f"{usd(each)} an hour on {key}" for key, each in prices.items())
-    each = price(fleet)
+    (each,) = {*prices.values()}
     if not each:
         return "its price is not set (price_usd_per_hour), so none is counted"
     return f"{usd(each)} an hour each, {usd(each * nodes)} for the {number(nodes, 'node')} there"

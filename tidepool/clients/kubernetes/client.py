@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
-from tidepool.clients.kubernetes import reading
+from tidepool.clients.kubernetes import pool_machines, reading
 from tidepool.clients.kubernetes.contract import (
     BOOTSTRAPPERS,
     CLUSTER_API,
@@ -22,8 +22,10 @@ from tidepool.clients.kubernetes.contract import (
 from tidepool.clients.kubernetes.exchange import Dial, Exchange, dial_here
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.clients.kubernetes.objects import (
+    DELETION_HOOK,
     POOL_LABEL,
     REASON_ANNOTATION,
+    STACK_LABEL,
     BootstrapToken,
     Budget,
     ClusterMachine,
@@ -31,6 +33,7 @@ from tidepool.clients.kubernetes.objects import (
     Namespace,
     Node,
     Pod,
+    PoolMachine,
     Right,
     SigningRequest,
 )
@@ -122,6 +125,12 @@ class KubernetesApi:
         path = _in(_MACHINES, namespace, "machines")
         return self._api.listed(path, right, "Machine", reading.cluster_machine, _with(labels))
 
+    def pool_machines(self, stack: str) -> tuple[PoolMachine, ...]:
+        right = Right("list", pool_machines.PLURAL, pool_machines.GROUP)
+        labels = _with({STACK_LABEL: stack})
+        read = pool_machines.read_pool_machine
+        return self._api.listed(pool_machines.PATH, right, pool_machines.KIND, read, labels)
+
     def budgets(self) -> tuple[Budget, ...]:
         right = Right("list", "poddisruptionbudgets", "policy")
         path = "/apis/policy/v1/poddisruptionbudgets"
@@ -186,6 +195,34 @@ class KubernetesApi:
         # One of another uid has only its name.
         with contextlib.suppress(Conflict):
             self._api.delete(path, right, uid=machine.uid)
+
+    def hold_cluster_machine(self, machine: ClusterMachine) -> None:
+        self._hook(machine, "tidepool")
+
+    def release_cluster_machine(self, machine: ClusterMachine) -> None:
+        self._hook(machine, None)
+
+    def _hook(self, machine: ClusterMachine, owner: str | None) -> None:
+        right = Right("patch", "machines", CLUSTER_API, machine.namespace)
+        path = named(_in(_MACHINES, machine.namespace, "machines"), machine.name)
+
+        def change(seen: Json) -> Json | None:
+            there = self._api.read(right, reading.cluster_machine, seen)
+            # One of another uid has only its name.
+            if there.uid != machine.uid or there.is_held == bool(owner):
+                return None
+            return {"metadata": {"annotations": {DELETION_HOOK: owner}}}
+
+        with contextlib.suppress(NotFound):
+            self._api.alter(path, right, "Machine", change)
+
+    def put_pool_machine(self, machine: PoolMachine) -> None:
+        right = Right("patch", pool_machines.PLURAL, pool_machines.GROUP)
+        self._api.apply(named(pool_machines.PATH, machine.name), pool_machines.body_of(machine), right)
+
+    def delete_pool_machine(self, name: str) -> None:
+        right = Right("delete", pool_machines.PLURAL, pool_machines.GROUP)
+        self._api.delete(named(pool_machines.PATH, name), right)
 
     def tell(self, pod: Pod, reason: str, message: str) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

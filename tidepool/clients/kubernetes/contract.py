@@ -22,6 +22,7 @@ from tidepool.clients.kubernetes.objects import (
     Namespace,
     Node,
     Pod,
+    PoolMachine,
     Right,
     SigningRequest,
 )
@@ -138,6 +139,13 @@ class KubernetesReader(Protocol):
             NotFound: the API server knows no such kind: Cluster API is not installed there.
         """
 
+    def pool_machines(self, stack: str) -> tuple[PoolMachine, ...]:
+        """The machines of a stack's pools, as they were written last.
+
+        Raises:
+            NotFound: the API server knows no such kind.
+        """
+
     def budgets(self) -> tuple[Budget, ...]:
         """All pod disruption budgets."""
 
@@ -182,6 +190,12 @@ class KubernetesClient(KubernetesReader, Protocol):
     def delete_cluster_machine(self, machine: ClusterMachine) -> None:
         """Ask for a Machine of Cluster API to go; its controllers take what it stands for. One that is gone is no error."""
 
+    def hold_cluster_machine(self, machine: ClusterMachine) -> None:
+        """Have its controllers wait with a deletion, whoever asks for it, until it is released. One that is gone is no error."""
+
+    def release_cluster_machine(self, machine: ClusterMachine) -> None:
+        """Have its controllers go on with a deletion, or not wait with one that comes. One that is gone is no error."""
+
     def delete_node(self, node: str, uid: str | None = None) -> None:
         """Take the Node object and its lease away; those that are gone are no error.
 
@@ -209,6 +223,12 @@ class KubernetesClient(KubernetesReader, Protocol):
         """
 
     def delete_signing_request(self, name: str) -> None:
+        """Take it away; one that is gone is no error."""
+
+    def put_pool_machine(self, machine: PoolMachine) -> None:
+        """Make the object of a machine of a pool, or have it say just that."""
+
+    def delete_pool_machine(self, name: str) -> None:
         """Take it away; one that is gone is no error."""
 
     def tell(self, pod: Pod, reason: str, message: str) -> None:

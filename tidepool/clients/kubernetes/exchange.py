@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -37,6 +37,30 @@ class Answer:
 
     status: int
     body: bytes
+
+
+class Stream:
+    """Lines of an answer that goes on. One thread reads them; another may end it."""
+
+    def __init__(self, status: int, response: http.client.HTTPResponse, sock: socket.socket) -> None:
+        self.status = status
+        self._response = response
+        self._sock = sock
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield each line when it is there, until the server or `end` ends it.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        with contextlib.suppress(http.client.IncompleteRead):
+            while line := self._response.readline():
+                yield line
+
+    def end(self) -> None:
+        """Have who reads it come to the end."""
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
 
 class Exchange:
@@ -107,6 +131,31 @@ class Exchange:
             else:
                 link.close()
             return answer
+
+    @contextlib.contextmanager
+    def stream(self, path: str, lasts_s: float) -> Iterator[Stream]:
+        """Ask for something that goes on, as a watch does, on a connection of its own; the server ends it within ``lasts_s`` seconds.
+
+        Raises:
+            KubernetesError: as `ask` does, where it does not begin.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        credential, context = self._who(deadline)
+        headers = {"Accept": "application/json", "User-Agent": "tidepool"}
+        if credential.token:
+            headers["Authorization"] = f"Bearer {credential.token}"
+        link = self._connect(credential, context, deadline)
+        try:
+            yield link.begin(self._access.prefix + path, headers, deadline, lasts_s)
+        except TimeoutError:
+            raise self._late() from None
+        except (OSError, http.client.HTTPException) as fault:
+            raise Unreachable(
+                f"the answer of {self.where} broke off: {fault!r}; see whether it runs",
+                f"broke off: {fault!r}",
+            ) from fault
+        finally:
+            link.close()
 
     def close(self) -> None:
         """Let go of all connections; those that answers come on end with their answer."""
@@ -252,6 +301,14 @@ class _Link:
             if response.length:  # read in pieces, the library does not mind that some are missing
                 raise http.client.IncompleteRead(b"", response.length)
         return Answer(response.status, b"".join(parts)), not response.will_close
+
+    def begin(self, path: str, headers: Mapping[str, str], deadline: float, lasts_s: float) -> Stream:
+        """Send a request, and return its answer once the first of it is there."""
+        self._sock.deadline = deadline
+        self._http.request("GET", path, None, dict(headers))
+        response = self._http.getresponse()
+        self._sock.deadline = deadline + lasts_s
+        return Stream(response.status, response, self._sock)
 
     def close(self) -> None:
         self._http.close()

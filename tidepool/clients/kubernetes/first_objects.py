@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tidepool.clients.kubernetes.contract import BOOTSTRAPPERS, NEEDED
 from tidepool.clients.kubernetes.objects import Right
+from tidepool.clients.kubernetes.pool_machines import GROUP, PLURAL, RIGHTS, definition
 
 #: Whom the certificate of Tidepool's own client names.
 TIDEPOOL_USER: Final = "tidepool"
@@ -33,10 +34,20 @@ class FirstObject:
         return f"{self.body['kind']} {self.body['metadata']['name']}"
 
     def is_as_in(self, there: Json) -> bool:
-        """Return whether the object of the API says what this one says."""
-        return all(
-            there.get(key) == self.body[key] for key in ("rules", "roleRef", "subjects") if key in self.body
+        """Return whether the object of the API says what this one says, whatever it says besides."""
+        said = ("rules", "roleRef", "subjects", "spec")
+        return all(_is_in(there.get(key), self.body[key]) for key in said if key in self.body)
+
+
+def _is_in(there: Any, said: Any) -> bool:
+    if isinstance(said, Mapping):
+        return isinstance(there, Mapping) and all(
+            _is_in(there.get(key), value) for key, value in said.items()
         )
+    if isinstance(said, list):
+        is_list = isinstance(there, list) and len(there) == len(said)
+        return is_list and all(map(_is_in, there, said))
+    return bool(there == said)
 
 
 def first_objects(needed: Iterable[Right] = NEEDED) -> tuple[FirstObject, ...]:
@@ -53,6 +64,26 @@ def first_objects(needed: Iterable[Right] = NEEDED) -> tuple[FirstObject, ...]:
         ),
         _cluster_binding("tidepool:kubelet-api", "system:kubelet-api-admin", _user(API_SERVER_USER)),
         *_role_of(needed),
+    )
+
+
+def shown_objects() -> tuple[FirstObject, ...]:
+    """Return what `kubectl get poolmachines` needs, which tells where machines of pools are; without it nothing else is missing."""
+    kind = definition()
+    writer = f"{TIDEPOOL_USER}:{PLURAL}"
+    # Whoever may view a namespace may see them.
+    viewer = _object(
+        "clusterroles",
+        "ClusterRole",
+        f"{writer}:view",
+        labels={"rbac.authorization.k8s.io/aggregate-to-view": "true"},
+        rules=_rules(Right(verb, PLURAL, GROUP) for verb in ("get", "list", "watch")),
+    )
+    return (
+        FirstObject(f"/apis/{kind['apiVersion']}/customresourcedefinitions/{kind['metadata']['name']}", kind),
+        _object("clusterroles", "ClusterRole", writer, rules=_rules(RIGHTS)),
+        _cluster_binding(writer, writer, _user(TIDEPOOL_USER)),
+        viewer,
     )
 
 
@@ -95,9 +126,11 @@ def _cluster_binding(name: str, role: str, subject: Json) -> FirstObject:
     return _object("clusterrolebindings", "ClusterRoleBinding", name, roleRef=reference, subjects=[subject])
 
 
-def _object(plural: str, kind: str, name: str, namespace: str = "", **content: Any) -> FirstObject:
+def _object(
+    plural: str, kind: str, name: str, namespace: str = "", labels: Json | None = None, **content: Any
+) -> FirstObject:
     where = f"/namespaces/{namespace}" if namespace else ""
-    metadata = {"name": name, "labels": {"app.kubernetes.io/managed-by": "tidepool"}}
+    metadata = {"name": name, "labels": {"app.kubernetes.io/managed-by": "tidepool", **(labels or {})}}
     body = {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": metadata, **content}
     return FirstObject(f"{_PATH}{where}/{plural}/{name}", body)
 

@@ -17,6 +17,10 @@ STACK_LABEL: Final = "tidepool/stack"
 #: Why we cordoned a node. A node that is cordoned without it was cordoned by somebody else.
 REASON_ANNOTATION: Final = "tidepool/reason"
 
+#: With this annotation a Machine of Cluster API that somebody deletes stays until it is taken away. The hook before draining
+#: would not do: it is looked at for machines alone that are nodes of Kubernetes.
+DELETION_HOOK: Final = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/tidepool"
+
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
@@ -158,6 +162,24 @@ class ClusterMachine:
     is_ending: bool = False
     finalizers: tuple[str, ...] = ()
     created: datetime | None = None
+    #: Whether its deletion waits for us (`DELETION_HOOK`).
+    is_held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PoolMachine:
+    """A machine of a converged pool, for people who look at Kubernetes alone. All are texts; ``since`` is of RFC 3339, in UTC."""
+
+    name: str
+    stack: str
+    pool: str = ""
+    #: ``Slurm``, ``Kubernetes``, ``None``.
+    role: str = ""
+    #: ``Absent``, ``Held``, ``NotReady``, ``Ready``, ``Unknown``.
+    node: str = ""
+    jobs: str = ""
+    since: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any, Final, TypeVar, get_args
 
 from tidepool.clients.kubernetes.objects import (
+    DELETION_HOOK,
     REASON_ANNOTATION,
     Budget,
     ClusterMachine,
@@ -211,6 +212,7 @@ def cluster_machine(read: Mapping[str, Any]) -> ClusterMachine:
         is_ending=moment(_text(meta, "deletionTimestamp")) is not None,
         finalizers=_words(meta, "finalizers"),
         created=moment(_text(meta, "creationTimestamp")),
+        is_held=DELETION_HOOK in _texts(meta, "annotations"),
     )
 
 

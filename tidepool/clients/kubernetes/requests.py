@@ -173,7 +173,7 @@ class Requests:
         """
         try:
             return read(found)
-        except (KeyError, TypeError, ValueError) as fault:
+        except (AttributeError, KeyError, TypeError, ValueError) as fault:
             raise self._malformed(right, repr(fault)) from fault
 
     def one(self, path: str, right: Right, kind: str, read: Callable[[Json], _T]) -> _T | None:

@@ -81,6 +81,9 @@ class Slurm:
         )
 
     def jobs(self, states: Collection[JobState] = ()) -> tuple[Job, ...]:
+        if set(states) >= set(JobState):
+            # No release knows all of their names.
+            return self._queue(["--states=all"])
         return self._queue([f"--states={','.join(sorted(states))}"] if states else [])
 
     def job(self, job_id: int) -> tuple[Job, ...]:
@@ -197,6 +200,16 @@ class Slurm:
         if completed.exit_code == 0 and "already completing or completed" in completed.stderr:
             return
         judge(argv, completed, self._transport.where)
+
+    def release(self, job_id: int) -> None:
+        try:
+            self._ask(["scontrol", "release", f"{job_id:d}"])
+        except Refused as refusal:
+            # Of one that runs or has ended Slurm says that it cannot be.
+            if isinstance(refusal, NotFound) or any(
+                job.state is JobState.PENDING and not job.priority for job in self.job(job_id)
+            ):
+                raise
 
     def requeue(self, job_id: int, *, array_id: str = "") -> None:
         self._ask(["scontrol", "requeue", array_id or f"{job_id:d}"])

@@ -187,6 +187,13 @@ class SlurmClient(Protocol):
             NotFound: Slurm does not know it.
         """
 
+    def release(self, job_id: int) -> None:
+        """Let a job go that was submitted held, all tasks of an array. One that is not held is left as it is.
+
+        Raises:
+            NotFound: Slurm does not know it.
+        """
+
     def requeue(self, job_id: int, *, array_id: str = "") -> None:
         """Stop a batch job that runs, and put it back into the queue. One that waits already goes on waiting.
 

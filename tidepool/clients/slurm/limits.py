@@ -94,11 +94,32 @@ def _field(line: str, key: str) -> str:
     return found[1] if found else ""
 
 
+def lowered(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+    """Return those of ``after`` that may allow less than ``before`` did: all that are not seen to allow as much."""
+    return {
+        name: written
+        for name, written in after.items()
+        if not _allows(dict(_values(name, before.get(name, ""))), dict(_values(name, written)))
+    }
+
+
+def _allows(before: Mapping[Key, Use], after: Mapping[Key, Use]) -> bool:
+    """Tell if each of ``after`` is a number that is no less than that of ``before``."""
+    numbers = [(before[key].value if key in before else "", use.value) for key, use in after.items()]
+    return all(
+        old == new or (old.isdecimal() and new.isdecimal() and int(old) <= int(new)) for old, new in numbers
+    )
+
+
+def _values(name: str, written: str) -> Iterator[tuple[Key, Use]]:
+    # Of memory, which the spec has in MiB, slurmctld writes the number alone.
+    return _uses(name, re.sub(r"(?<=[0-9])M\b", "", written))
+
+
 def exceeded(limits: Mapping[str, str], there: Limited) -> Iterator[str]:
     """Yield in words which of ``limits``, as `tidepool.cluster.slurm_limits` has them, are less than is used now."""
     for name, written in limits.items():
-        # Of memory, which the spec has in MiB, slurmctld writes the number alone.
-        for (_, resource), use in _uses(name, re.sub(r"(?<=[0-9])M\b", "", written)):
+        for (_, resource), use in _values(name, written):
             used = there.used.get((name, resource), "")
             if use.value.isdecimal() and used.isdecimal() and int(used) > int(use.value):
                 what = f"{name} {resource}={use.value}" if resource else f"{name} {use.value}"

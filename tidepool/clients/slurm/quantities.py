@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
@@ -86,3 +86,14 @@ def array_size(tasks: str) -> int:
         assert first is not None
         size += (last - first) // (step or 1) + 1 if last is not None else 1
     return size
+
+
+def array_indices(tasks: str) -> Iterator[int]:
+    """Yield the indices of an array ``0-9:2,12%4``, range by range."""
+    for part in tasks.partition("%")[0].split(","):
+        match = _TASKS.fullmatch(part)
+        if not match:
+            raise ValueError(f"{tasks!r} are no array tasks")
+        first, last, step = (int(group) if group else None for group in match.groups())
+        assert first is not None
+        yield from range(first, (first if last is None else last) + 1, step or 1)

@@ -13,9 +13,9 @@ from typing import IO, Final, Self
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
-from tidepool.engine.providers import discovery, interpreters
+from tidepool.engine.providers import discovery, interpreters, process
 from tidepool.engine.providers.connection import VARIABLE
-from tidepool.engine.providers.process import port_of, spawn
+from tidepool.engine.providers.process import port_of
 
 _START_S: Final = 30.0
 _END_S: Final = 5.0
@@ -32,9 +32,10 @@ class StandingPlugin:
         """
         # No engine's address: each operation tells its own when it attaches.
         try:
-            self._process, self._watchdog = spawn(argv, folder, environ, stderr=subprocess.DEVNULL, bufsize=0)
+            started = process.spawn(argv, folder, environ, stderr=subprocess.DEVNULL, bufsize=0)
         except OSError as error:
             raise EngineError(f"plugin {name} cannot be started: {error}") from error
+        self._process, self._watchdog = started
         stdout = self._process.stdout
         assert stdout is not None
         try:

@@ -1,164 +1,42 @@
-"""State in S3, or what speaks like it: ``s3://BUCKET/FOLDER?region=...&endpoint=...``, as the Pulumi CLI has it.
-
-Options of the URL: ``pkg/backend/diy/backend.go`` and gocloud.dev's ``aws`` and ``blob/s3blob``.
-"""
+"""State in S3, or what speaks like it: a bucket, or a folder of one."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
 
-from tidepool.engine.errors import EngineError, NotSupportedError, UsageError
-from tidepool.engine.state.bucket import require_no_password, without_credentials
 from tidepool.engine.state.files import StorageError
 from tidepool.engine.state.objects import ObjectBucket
+from tidepool.engine.state.s3_calls import S3Calls
 
-#: For an answer, or more of it. A call is begun again for so long, so that a restart of the server is outlived: one that hangs is
-#: given up after both, 30 s (docs/administrators.md).
-_TIMEOUT_S: Final = 10.0
-_CONNECT_TIMEOUT_S: Final = 5.0
-_TRIED_FOR_S: Final = 20.0
-#: Once one was given up, until one is answered: whoever has to end does not wait for each of its last calls.
-_TRIED_AFTER_THAT_FOR_S: Final = 5.0
-_FIRST_PAUSE_S: Final = 0.2
-_LONGEST_PAUSE_S: Final = 5.0
-#: A server's words for "not now", beside statuses of 500 and more.
-_BUSY_CODES: Final = frozenset(
-    {
-        "RequestTimeout",
-        "SlowDown",
-        "Throttling",
-        "ThrottlingException",
-        "TooManyRequestsException",
-        "RequestThrottled",
-    }
-)
-_SERVER_ERROR: Final = 500
 #: S3 deletes as many at once.
 _AT_ONCE: Final = 1000
-_CREDENTIALS: Final = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile (AWS_PROFILE)"
-
-_TEXTS: Final = (
-    "region",
-    "profile",
-    "endpoint",
-    "awssdk",
-    "ssetype",
-    "kmskeyid",
-    "request_checksum_calculation",
-    "response_checksum_validation",
-)
-_SWITCHES: Final = (
-    "s3ForcePathStyle",
-    "use_path_style",
-    "disableSSL",
-    "disable_https",
-    "dualstack",
-    "fips",
-    "accelerate",
-    "hostname_immutable",
-)
-_OF_THE_CLI: Final = ("role", "anonymous", "rate_limiter_capacity")
-_TRUTHS: Final = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """The parts of a URL. ``folder`` ends in ``/`` or is empty; ``texts`` and ``switches`` are its options."""
-
-    bucket: str
-    folder: str
-    texts: Mapping[str, str]
-    switches: Mapping[str, bool]
-
-    @property
-    def endpoint(self) -> str | None:
-        """The server's URL, None for AWS."""
-        named = self.texts.get("endpoint")
-        if not named or "://" in named:
-            return named or None
-        return f"http{'' if self.is_plain else 's'}://{named}"
-
-    @property
-    def is_plain(self) -> bool:
-        """Tell whether it is spoken to without TLS."""
-        return self.switches.get("disableSSL", False) or self.switches.get("disable_https", False)
-
-    @property
-    def has_path_style(self) -> bool:
-        """Tell whether the bucket is in the path of requests, rather than in the name of the host."""
-        return any(self.switches.get(name, False) for name in ("s3ForcePathStyle", "use_path_style"))
-
-
-def parse(url: str) -> Address:
-    """Parse a backend's URL.
-
-    Raises:
-        NotSupportedError: for options that only the CLI has.
-        UsageError: naming all that is not right.
-    """
-    parts = urlsplit(url)
-    require_no_password(url, parts.username or parts.password, _CREDENTIALS)
-    said = dict(parse_qsl(parts.query, keep_blank_values=True))
-    for name in _OF_THE_CLI:
-        if name in said:
-            raise NotSupportedError(f"the option {name} of the backend {without_credentials(url)}")
-    wrong = [] if parts.netloc else ["names no bucket; write s3://BUCKET"]
-    wrong += [
-        f"{name} is no option; there are {', '.join(sorted((*_TEXTS, *_SWITCHES)))}"
-        for name in said
-        if name not in (*_TEXTS, *_SWITCHES)
-    ]
-    wrong += [
-        f"{name} is {said[name]!r}, and may be true or false"
-        for name in _SWITCHES
-        if said.get(name, "true").lower() not in _TRUTHS
-    ]
-    if wrong:
-        raise UsageError(f"the backend {without_credentials(url)}: " + "; ".join(wrong))
-    folder = parts.path.strip("/")
-    return Address(
-        parts.netloc,
-        f"{folder}/" if folder else "",
-        {name: said[name] for name in _TEXTS if said.get(name)},
-        {name: _TRUTHS[said[name].lower()] for name in _SWITCHES if name in said},
-    )
 
 
 class S3Bucket(ObjectBucket):
     """A bucket, or a folder of one."""
 
     def __init__(self, url: str, env: Mapping[str, str]) -> None:
-        """Open it, which asks nobody yet. Errors as :func:`parse`; EngineError where the library or a setting is missing."""
-        self._address = parse(url)
-        self.folder = self._address.folder
-        self._client = _client(self._address, env)
-        #: Whether the last call was given up.
-        self._is_away = False
-        self._encryption = {
-            argument: self._address.texts[name]
-            for name, argument in (("ssetype", "ServerSideEncryption"), ("kmskeyid", "SSEKMSKeyId"))
-            if name in self._address.texts
-        }
+        """Open it, which asks nobody yet. Errors as of `S3Calls`."""
+        self._calls = S3Calls(url, env)
+        self.folder = self._calls.address.folder
 
     def location(self, key: Path) -> str:
-        return f"s3://{self._address.bucket}/{self.name(key)}"
+        return f"s3://{self._calls.address.bucket}/{self.name(key)}"
 
     def get(self, key: Path) -> bytes:
-        with self._explained("read", key):
-            content: bytes = self._call("get_object", Key=self.name(key))["Body"]
+        with self._calls.explained("read", self.location(key)):
+            content: bytes = self._calls.call("get_object", Key=self.name(key))["Body"]
             return content
 
     def put(self, key: Path, content: bytes, *, new: bool = False) -> bool:
         condition = {"IfNoneMatch": "*"} if new else {}
         try:
-            with self._explained("written", key):
-                self._call("put_object", Key=self.name(key), Body=content, **condition, **self._encryption)
+            with self._calls.explained("written", self.location(key)):
+                self._calls.call(
+                    "put_object", Key=self.name(key), Body=content, **condition, **self._calls.encryption
+                )
         except FileExistsError:
             return False
         return True
@@ -166,21 +44,23 @@ class S3Bucket(ObjectBucket):
     def delete(self, keys: Sequence[Path]) -> None:
         for first in range(0, len(keys), _AT_ONCE):
             some = [{"Key": self.name(key)} for key in keys[first : first + _AT_ONCE]]
-            with self._explained("removed", keys[first]):
+            with self._calls.explained("removed", self.location(keys[first])):
                 if len(some) == 1:
-                    self._call("delete_object", **some[0])
+                    self._calls.call("delete_object", **some[0])
                     continue
-                answer = self._call("delete_objects", Delete={"Objects": some, "Quiet": True})
+                answer = self._calls.call("delete_objects", Delete={"Objects": some, "Quiet": True})
             for failed in answer.get("Errors", ()):
                 raise StorageError(
-                    f"s3://{self._address.bucket}/{failed['Key']} cannot be removed: {failed['Message']}"
+                    f"s3://{self._calls.address.bucket}/{failed['Key']} cannot be removed: {failed['Message']}"
                 )
 
     def copy(self, key: Path, target: Path) -> bool:
-        source = {"Bucket": self._address.bucket, "Key": self.name(key)}
+        source = {"Bucket": self._calls.address.bucket, "Key": self.name(key)}
         try:
-            with self._explained("copied", key):
-                self._call("copy_object", Key=self.name(target), CopySource=source, **self._encryption)
+            with self._calls.explained("copied", self.location(key)):
+                self._calls.call(
+                    "copy_object", Key=self.name(target), CopySource=source, **self._calls.encryption
+                )
         except FileNotFoundError:
             return False
         return True
@@ -203,148 +83,11 @@ class S3Bucket(ObjectBucket):
     def _pages(self, folder: Path, prefix: str) -> Iterator[Mapping[str, Any]]:
         more: dict[str, str] = {}
         while True:
-            with self._explained("listed", folder):
-                page = self._call(
+            with self._calls.explained("listed", self.location(folder)):
+                page = self._calls.call(
                     "list_objects_v2", Prefix=f"{self.above(folder)}{prefix}", Delimiter="/", **more
                 )
             yield page
             if not page.get("IsTruncated"):
                 return
             more = {"ContinuationToken": page["NextContinuationToken"]}
-
-    def _call(self, call: str, **arguments: Any) -> dict[str, Any]:
-        """Return the answer to a call, with all of its content; it is begun again while the server is away or busy."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        until = time.monotonic() + (_TRIED_AFTER_THAT_FOR_S if self._is_away else _TRIED_FOR_S)
-        pause_s = _FIRST_PAUSE_S
-        while True:
-            try:
-                answer: dict[str, Any] = getattr(self._client, call)(Bucket=self._address.bucket, **arguments)
-                if "Body" in answer:  # what is cut off in the middle is asked for anew, too
-                    answer = {**answer, "Body": answer["Body"].read()}
-            except (BotoCoreError, ClientError) as error:
-                if not (may_pass := _may_pass(error)) or time.monotonic() + pause_s >= until:
-                    self._is_away = may_pass
-                    raise
-            else:
-                self._is_away = False
-                return answer
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-
-    @contextmanager
-    def _explained(self, done: str, key: Path) -> Iterator[None]:
-        """Say what went wrong. FileNotFoundError and FileExistsError where that is all."""
-        from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
-
-        try:
-            yield
-        except ClientError as error:
-            code = error.response.get("Error", {}).get("Code", "")
-            if code in ("NoSuchKey", "404"):
-                raise FileNotFoundError(self.location(key)) from None
-            if code in ("PreconditionFailed", "ConditionalRequestConflict"):
-                raise FileExistsError(self.location(key)) from None
-            said = error.response.get("Error", {}).get("Message") or str(error)
-            raise self._failed(done, key, f"{code}: {said}", _REMEDIES.get(code, _BUSY)) from error
-        except (BotoCoreError, HTTPClientError) as error:
-            remedy = _SETTINGS.get(type(error).__name__, _AWAY)
-            raise self._failed(done, key, str(error).rstrip("."), remedy) from error
-
-    def _failed(self, done: str, key: Path, said: str, remedy: str) -> StorageError:
-        return StorageError(f"{self.location(key)} cannot be {done}: {said}; {remedy}")
-
-
-_BUSY: Final = "it was tried again and again; run the command again once the server is well"
-_AWAY: Final = (
-    "see whether the server runs and is reached from here (endpoint, region), and run the command again"
-)
-_WHO: Final = f"give credentials that may do it, by {_CREDENTIALS}"
-_REMEDIES: Final = {
-    "AccessDenied": _WHO,
-    "InvalidAccessKeyId": _WHO,
-    "XAdminUserNotFound": _WHO,  # versitygw's word for it
-    "SignatureDoesNotMatch": _WHO,
-    "ExpiredToken": "log in again, so that there are credentials that have not run out",
-    "NoSuchBucket": "make the bucket, or mend its name in the backend's URL",
-    "PermanentRedirect": "name the bucket's own region: ?region=...",
-    "AuthorizationHeaderMalformed": "name the bucket's own region: ?region=...",
-    "RequestTimeTooSkewed": "set this machine's clock",
-}
-#: By class of what botocore raises.
-_SETTINGS: Final = {
-    "NoCredentialsError": f"give them by {_CREDENTIALS}",
-    "PartialCredentialsError": f"give them by {_CREDENTIALS}",
-    "ProfileNotFound": "name one that is there, in the URL (?profile=...) or by AWS_PROFILE",
-    "NoRegionError": "name it in the URL (?region=...) or by AWS_REGION",
-}
-
-
-def _may_pass(error: Exception) -> bool:
-    """Return whether the same call may succeed a moment later."""
-    from botocore import exceptions
-
-    if isinstance(error, exceptions.ClientError):
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        code = error.response.get("Error", {}).get("Code", "")
-        return status >= _SERVER_ERROR or code in _BUSY_CODES
-    away = (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError)
-    return isinstance(error, away)
-
-
-def _client(address: Address, env: Mapping[str, str]) -> Any:
-    try:
-        from botocore.config import Config
-        from botocore.exceptions import BotoCoreError
-        from botocore.session import Session
-    except ImportError as error:
-        raise EngineError(
-            "state in s3:// needs the Python package botocore, which is not installed; run: .venv/bin/pip install botocore"
-        ) from error
-    told: Callable[[str], str | None] = lambda name: address.texts.get(name) or None  # noqa: E731
-    settings = Config(
-        connect_timeout=_CONNECT_TIMEOUT_S,
-        read_timeout=_TIMEOUT_S,
-        retries={"total_max_attempts": 1},  # `_call` begins again
-        # Servers other than AWS often know no checksums in trailers.
-        request_checksum_calculation=told("request_checksum_calculation") or "when_required",
-        response_checksum_validation=told("response_checksum_validation") or "when_required",
-        use_dualstack_endpoint=address.switches.get("dualstack"),
-        use_fips_endpoint=address.switches.get("fips"),
-        s3={
-            "addressing_style": "path" if address.has_path_style else "auto",
-            "use_accelerate_endpoint": address.switches.get("accelerate", False),
-        },
-    )
-    try:
-        session = Session(profile=told("profile") or env.get("AWS_PROFILE"))
-        for variable, name in (
-            ("AWS_SHARED_CREDENTIALS_FILE", "credentials_file"),
-            ("AWS_CONFIG_FILE", "config_file"),
-        ):
-            if env.get(variable):
-                session.set_config_variable(name, env[variable])
-        own = {} if told("profile") else _own_credentials(env)
-        return session.create_client(
-            "s3",
-            region_name=told("region") or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION"),
-            endpoint_url=address.endpoint or env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL"),
-            use_ssl=not address.is_plain,
-            config=settings,
-            **own,
-        )
-    except (BotoCoreError, ValueError) as error:
-        remedy = _SETTINGS.get(type(error).__name__, "mend the backend's URL, or ~/.aws")
-        raise StorageError(f"the backend s3://{address.bucket} cannot be used: {error}; {remedy}") from error
-
-
-def _own_credentials(env: Mapping[str, str]) -> dict[str, str | None]:
-    """Return those of ``env``, which need not be this process's; without them they are looked for as by all tools of AWS."""
-    if not env.get("AWS_ACCESS_KEY_ID"):
-        return {}
-    return {
-        "aws_access_key_id": env["AWS_ACCESS_KEY_ID"],
-        "aws_secret_access_key": env.get("AWS_SECRET_ACCESS_KEY"),
-        "aws_session_token": env.get("AWS_SESSION_TOKEN") or None,
-    }

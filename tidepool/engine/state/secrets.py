@@ -280,10 +280,11 @@ def keys() -> dict[str, str]:
 def remember_keys(keys: Mapping[str, str]) -> None:
     """Know the keys that another process derived."""
     for name, key in keys.items():
-        _remember(name, base64.b64decode(key))
+        remember(name, base64.b64decode(key))
 
 
-def _remember(name: str, key: bytes) -> None:
+def remember(name: str, key: bytes) -> None:
+    """Know a key that was derived, by the hash of passphrase and salt."""
     _KEYS.pop(name, None)
     _KEYS[name] = key
     while len(_KEYS) > _MOST_KEYS:
@@ -303,7 +304,7 @@ def _derive(passphrase: str, salt: bytes) -> AESGCM:
 
         # Not hashlib: its OpenSSL may be an older one, which takes near to three times as long.
         key = PBKDF2HMAC(SHA256(), 32, salt, _ITERATIONS).derive(secret)
-        _remember(name, key)
+        remember(name, key)
     return AESGCM(key)
 
 

@@ -169,27 +169,32 @@ class WarmProcess:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
-                self._process = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-P",  # what lies in its folder is nobody's module
-                        "-m",
-                        "tidepool.engine.warm.forking",
-                        str(theirs.fileno()),
-                        *self._modules,
-                    ],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    cwd="/",
-                    env={**env, "PYTHONPATH": with_package(env.get("PYTHONPATH", ""))},
-                    pass_fds=(theirs.fileno(),),
-                    process_group=0,
-                )
+                self._process = start(theirs, self._modules, env)
             except BaseException:
                 ours.close()
                 raise
         return ours
+
+
+def start(control: socket.socket, modules: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start one that serves ``control``, in a process group of its own; raises OSError."""
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-P",  # what lies in its folder is nobody's module
+            "-m",
+            "tidepool.engine.warm.forking",
+            str(control.fileno()),
+            *modules,
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env={**env, "PYTHONPATH": with_package(env.get("PYTHONPATH", ""))},
+        pass_fds=(control.fileno(),),
+        process_group=0,
+    )
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:
