@@ -6,19 +6,26 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
-from tidepool.cli.operation import turn
+from tidepool.cli import show
 from tidepool.cli.stack import Stack
 from tidepool.cluster.roles import Role
 from tidepool.infrastructures.local import kernel
 from tidepool.lab.errors import LabError, SchedulerFailed
 from tidepool.lab.laboratory import Laboratory
 from tidepool.lab.testbed import Testbed
+from tidepool.toolchain.file_lock import StillHeld, file_lock
 
-_LAST_LINES = 15
+_LAST_LINES: Final = 15
+#: In the stack's folder: held by the verb that a campaign has begun, and by what that verb has forked, until all have ended.
+_LOCK: Final = "lab.lock"
+#: Of a verb: emptying machines and joining Kubernetes have deadlines of their own, which are shorter.
+_VERB_ENDS_S: Final = 600.0
 
 
 @dataclass
@@ -26,7 +33,7 @@ class LabMachines:
     """Machines of a stack's pool. What verbs say is kept in ``log``.
 
     Each verb is a process of its own: it forks, and this one has threads. It works on where this one is killed, so a campaign
-    that goes on waits for it.
+    that goes on waits for its end.
     """
 
     stack: Stack
@@ -93,9 +100,7 @@ class LabMachines:
     def _tidepool(self, *words: str) -> None:
         command: Sequence[str] = [sys.executable, "-m", "tidepool.cli", "--stack", self.stack.name, *words]
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with turn(self.stack, after_persons=True):
-            pass  # the verb takes its own; until here, one of a campaign that was killed may have it
-        with self.log.open("a") as log:
+        with self._after_the_last() as lock, self.log.open("a") as log:
             log.write(f"$ tidepool {' '.join(words)}\n")
             log.flush()
             done = subprocess.run(
@@ -105,6 +110,7 @@ class LabMachines:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                pass_fds=(lock,),
                 check=False,
             )
         if done.returncode:
@@ -112,3 +118,22 @@ class LabMachines:
             raise LabError(
                 "\n  ".join([f"`tidepool {words[0]}` failed, and said ({self.log} has all of it):", *said])
             )
+
+    @contextmanager
+    def _after_the_last(self) -> Iterator[int]:
+        """The lock of a campaign's verbs on this stack, for the next of them to inherit.
+
+        The stack's turn does not do for this: a verb that has ordered a conversion has no turn yet.
+        """
+        folder = self.stack.data / self.stack.name
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+        def tell() -> None:
+            show.tell(f"what a campaign has begun on stack {self.stack.name} is under way; its end is waited for")
+
+        with ExitStack() as held:
+            try:
+                lock = held.enter_context(file_lock(folder / _LOCK, _VERB_ENDS_S, tell))
+            except StillHeld as error:
+                raise LabError(str(error)) from error
+            yield lock
