@@ -66,6 +66,15 @@ def test_machines_of_a_network_reach_each_other_by_name(stack: Stack) -> None:
     assert stack.run("getent", "hosts", "cpu-2").code == 2
 
 
+def test_machines_acknowledge_at_once(stack: Stack) -> None:
+    """Slurm writes a message in two pieces, of which the second waits for the first one's acknowledgement."""
+    stack.network()
+    stack.create(stack.spec())
+    (route,) = json.loads(stack.run("ip", "-json", "-details", "route", "show").stdout)
+    assert (route["dst"], route["dev"], route["prefsrc"]) == ("10.77.0.0/16", "eth0", "10.77.0.11")
+    assert {"quickack": 1} in route["metrics"]
+
+
 def test_the_host_reaches_machines_through_the_network(stack: Stack) -> None:
     network = stack.network()
     stack.create(stack.answering())

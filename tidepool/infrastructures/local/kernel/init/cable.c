@@ -120,13 +120,36 @@ static void give_address(int kernel, const char *address, int prefix_length) {
     ask(kernel, "give the machine its address");
 }
 
+/* Slurm sends the length of a message and then the message, without TCP_NODELAY: the second waits until the first is
+   acknowledged, which Linux puts off by 40 ms. By routes that acknowledge at once `sacctmgr show qos` takes 25 ms, and not 200. */
+static void begin_route(int prefix_length, unsigned char scope, unsigned char protocol) {
+    unsigned at_once = 1;
+    struct rtmsg route = {.rtm_family = AF_INET, .rtm_dst_len = prefix_length, .rtm_table = RT_TABLE_MAIN,
+                          .rtm_protocol = protocol, .rtm_scope = scope, .rtm_type = RTN_UNICAST};
+    begin_request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &route, sizeof route);
+    struct rtattr *metrics = begin(RTA_METRICS);
+    attribute(RTAX_QUICKACK, &at_once, sizeof at_once);
+    end(metrics);
+}
+
+/* The way to its network, in place of the one that the kernel made when the interface came up. */
+static void give_network(int kernel, const char *address, int prefix_length) {
+    unsigned interface = if_nametoindex(INTERFACE);
+    struct in_addr own, network;
+    inet_pton(AF_INET, address, &own);
+    network.s_addr = own.s_addr & ~htonl(prefix_length ? ~0U >> prefix_length : ~0U);
+    begin_route(prefix_length, RT_SCOPE_LINK, RTPROT_KERNEL);
+    attribute(RTA_DST, &network, sizeof network);
+    attribute(RTA_PREFSRC, &own, sizeof own);
+    attribute(RTA_OIF, &interface, sizeof interface);
+    ask(kernel, "give the machine the way to its network");
+}
+
 /* The way to all others; the interface that leads there is up. */
 static void give_gateway(int kernel, const char *gateway) {
-    struct rtmsg route = {.rtm_family = AF_INET, .rtm_table = RT_TABLE_MAIN, .rtm_protocol = RTPROT_BOOT,
-                          .rtm_scope = RT_SCOPE_UNIVERSE, .rtm_type = RTN_UNICAST};
     struct in_addr by;
     inet_pton(AF_INET, gateway, &by);
-    begin_request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &route, sizeof route);
+    begin_route(0, RT_SCOPE_UNIVERSE, RTPROT_BOOT);
     attribute(RTA_GATEWAY, &by, sizeof by);
     ask(kernel, "give the machine its gateway");
 }
@@ -147,6 +170,7 @@ static void lay_cable(int machine, int network, const char *port, const char *ma
     ask(kernel, "bring up lo");
     give_address(kernel, address, prefix_length);
     go_up(kernel, INTERFACE);
+    give_network(kernel, address, prefix_length);
     if (*gateway) give_gateway(kernel, gateway);
     close(kernel);
 }
