@@ -20,7 +20,7 @@ from typing import IO, Final
 from urllib.parse import unquote, urlsplit
 
 from tidepool.engine.errors import EngineError
-from tidepool.engine.values import Archive, Asset, Properties, Value, transform, walk
+from tidepool.engine.values import Archive, Asset, Properties, Value, specials, transform
 
 _BLOCK: Final = 512
 _NAME_SIZE: Final = 100
@@ -154,7 +154,7 @@ def with_hashes(properties: Properties, folder: Path) -> Properties:
 
 def lack_hashes(properties: Properties) -> bool:
     """Return true where an asset or archive among ``properties`` has no hash yet."""
-    return any(isinstance(v, Asset | Archive) and not v.hash for v in walk(properties))
+    return any(isinstance(v, Asset | Archive) and not v.hash for v in specials(properties))
 
 
 def asset_hash(asset: Asset, folder: Path) -> str:

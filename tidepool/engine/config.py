@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tidepool.engine import json_text, property_path
 from tidepool.engine.errors import EngineError
-from tidepool.engine.values import transform, walk
+from tidepool.engine.values import specials, transform
 
 MASK: Final = "[secret]"
 
@@ -108,7 +108,7 @@ def to_document(value: Value) -> Any:
 
 def is_secure(value: Value) -> bool:
     """Return whether any part of ``value`` is encrypted."""
-    return any(isinstance(part, Ciphertext) for part in walk(value))
+    return any(isinstance(part, Ciphertext) for part in specials(value))
 
 
 def is_object(value: Value) -> bool:

@@ -93,9 +93,9 @@ def equal(a: Value, b: Value) -> bool:
     if a is b:
         return True
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(equal(v, b[k]) for k, v in a.items())
+        return a.keys() == b.keys() and all(_equal_part(v, b[k]) for k, v in a.items())
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(map(_equal_part, a, b))
     if isinstance(a, bool) is not isinstance(b, bool):
         return False
     if isinstance(a, Asset | Archive) and type(a) is type(b) and a.hash and b.hash:
@@ -103,34 +103,54 @@ def equal(a: Value, b: Value) -> bool:
     return bool(a == b)
 
 
-def walk(value: Value) -> Iterator[Value]:
-    """``value`` and all values within it, outer ones first."""
-    yield value
-    for child in _children(value):
-        yield from walk(child)
+def _equal_part(a: Value, b: Value) -> bool:
+    # Most are texts: those are told here.
+    return a == b if a.__class__ is str and b.__class__ is str else equal(a, b)
+
+
+def specials(value: Value) -> Iterator[Value]:
+    """Yield of ``value`` and its parts those that JSON has no word for, outer ones first: secrets, assets, references, ..."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            left += [part for part in each.values() if part.__class__ not in _PLAIN]
+        elif isinstance(each, list):
+            left += [part for part in each if part.__class__ not in _PLAIN]
+        elif each.__class__ not in _PLAIN:
+            yield each
+            left += _parts(each)
+
+
+def _parts(special: Value) -> Iterable[Value]:
+    match special:
+        case Secret() | Output():
+            return (special.element,)
+        case Archive() if special.assets is not None:
+            return special.assets.values()
+        case _:
+            return ()
 
 
 def contains_unknowns(value: Value) -> bool:
     """Return whether any part of ``value`` is unknown."""
-    if value.__class__ in _PLAIN:
-        return False
-    return any(v is UNKNOWN or (isinstance(v, ResourceReference) and v.id is UNKNOWN) for v in walk(value))
+    return any(
+        v is UNKNOWN or (isinstance(v, ResourceReference) and v.id is UNKNOWN) for v in specials(value)
+    )
 
 
 def contains_secrets(value: Value) -> bool:
     """Return whether any part of ``value`` is secret."""
-    if value.__class__ in _PLAIN:
-        return False
-    return any(isinstance(v, Secret) or (isinstance(v, Output) and v.secret) for v in walk(value))
+    return any(isinstance(v, Secret) or (isinstance(v, Output) and v.secret) for v in specials(value))
 
 
 def transform(value: Value, leave: Callable[[Value], Value]) -> Value:
-    """``value`` rebuilt bottom-up: ``leave`` is given each part after its own parts were rebuilt."""
+    """``value`` rebuilt bottom-up: ``leave`` is given each part that JSON has no word for, after its own parts were rebuilt."""
     match value:
         case dict():
-            return leave({k: transform(v, leave) for k, v in value.items()})
+            return {k: v if v.__class__ in _PLAIN else transform(v, leave) for k, v in value.items()}
         case list():
-            return leave([transform(v, leave) for v in value])
+            return [v if v.__class__ in _PLAIN else transform(v, leave) for v in value]
         case Secret():
             return leave(Secret(transform(value.element, leave)))
         case Output():
@@ -139,7 +159,7 @@ def transform(value: Value, leave: Callable[[Value], Value]) -> Value:
             assets = {k: transform(v, leave) for k, v in value.assets.items()}
             return leave(Archive(value.hash, assets, value.path, value.uri))
         case _:
-            return leave(value)
+            return value if value.__class__ in _PLAIN else leave(value)
 
 
 def without_secrets(value: Value) -> Value:
@@ -161,7 +181,7 @@ def _bare(value: Value) -> Value:
 
 def output_dependencies(value: Value) -> set[str]:
     """The URNs that the outputs within ``value`` came from."""
-    return {urn for v in walk(value) if isinstance(v, Output) for urn in v.dependencies}
+    return {urn for v in specials(value) if isinstance(v, Output) for urn in v.dependencies}
 
 
 def masked(value: Value) -> Value:
@@ -175,17 +195,3 @@ def masked(value: Value) -> Value:
 
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
-
-
-def _children(value: Value) -> Iterable[Value]:
-    match value:
-        case dict():
-            return value.values()
-        case list():
-            return value
-        case Secret() | Output():
-            return (value.element,)
-        case Archive() if value.assets is not None:
-            return value.assets.values()
-        case _:
-            return ()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -106,6 +106,12 @@ class Encoder:
                 if kind is int or kind is float:
                     fields[key].number_value = value
                     continue
+                if kind is dict:
+                    self._fill_fields(_object(fields[key]), value)
+                    continue
+                if kind is list:
+                    self._fill_list(fields[key], value)
+                    continue
                 sent = self._plainer(value)
                 if sent is not _LEFT_OUT:
                     self._fill(fields[key], sent)
@@ -131,17 +137,19 @@ class Encoder:
             case int() | float():
                 message.number_value = value
             case dict():
-                message.struct_value.SetInParent()
-                self._fill_fields(message.struct_value.fields, value)
+                self._fill_fields(_object(message), value)
             case list() | tuple():
-                message.list_value.SetInParent()
-                values = message.list_value.values
-                for item in value:
-                    sent = self._plainer(item)
-                    if sent is not _LEFT_OUT:
-                        self._fill(values.add(), sent)
+                self._fill_list(message, value)
             case _:
                 raise WireError(f"a value of type {type(value).__name__} is not a property value")
+
+    def _fill_list(self, message: struct_pb2.Value, items: Sequence[Value]) -> None:
+        message.list_value.SetInParent()
+        values = message.list_value.values
+        for item in items:
+            sent = item if item.__class__ is str else self._plainer(item)
+            if sent is not _LEFT_OUT:
+                self._fill(values.add(), sent)
 
     def _fill_bytes(self, message: struct_pb2.Value, key: str, value: str) -> None:
         if not self.byte_strings:
@@ -383,6 +391,13 @@ def archive_from_signed(signed: Mapping[str, Value]) -> Archive:
         if not isinstance(member, Asset | Archive):
             raise WireError(f"archive member {name!r} is not an asset or archive")
     return Archive(hash, assets=members)
+
+
+def _object(message: struct_pb2.Value) -> Any:
+    """The fields of a message that is an object from now on, also of an empty one."""
+    struct = message.struct_value
+    struct.SetInParent()
+    return struct.fields
 
 
 class _LeftOut:

@@ -22,8 +22,8 @@ from tidepool.engine.values import (
     Secret,
     Value,
     contains_secrets,
+    specials,
     transform,
-    walk,
 )
 from tidepool.engine.wire import Decoder, Encoder, WireError
 
@@ -187,7 +187,7 @@ def all_secret(answer: Properties) -> Properties:
 def with_contents_of(answer: Properties, sent: Mapping[str, Value]) -> Properties:
     """``answer`` with assets and archives that lack their contents replaced by those of ``sent`` with the same hash."""
     known: dict[tuple[type, str], Asset | Archive] = {}
-    for value in walk(dict(sent)):
+    for value in specials(dict(sent)):
         if isinstance(value, Asset | Archive):
             known[type(value), value.hash] = value
     if not known:
