@@ -43,9 +43,18 @@ def test_each_pair_is_measured_once_in_each_block_after_the_warm_ups(campaign: C
 
 @given(campaigns())
 def test_machines_have_a_role_once_in_a_block(campaign: Campaign) -> None:
+    last = ""
     for number, block in groupby(campaign.trials(), lambda trial: trial.repeat):
         moves = [each for each, _ in groupby(block, lambda trial: role(campaign, trial))]
         assert len(moves) == len({*moves}), f"block {number}"
+        assert last in ("", moves[0]), f"machines move before block {number}"
+        last = moves[-1]
+
+
+def test_two_roles_come_first_in_turns() -> None:
+    campaign = Campaign("c", ("slurm", "kubernetes"), ("bag",), 4, 1, ("slurm", "kubernetes"))
+    firsts = [trial.scheduler for trial in campaign.trials() if trial.repeat][::2]
+    assert firsts == ["kubernetes", "slurm", "kubernetes", "slurm"]
 
 
 def test_the_order_of_roles_and_within_a_role_is_another_in_other_blocks() -> None:

@@ -57,15 +57,18 @@ class Campaign:
         """Yield the trials in order: a warm-up for each scheduler, then blocks of one repeat of all.
 
         Moving machines to another role takes seconds, so all schedulers of a role are next to each other in a block, and all
-        workloads of a scheduler; the order of roles, of schedulers and of workloads is another in each block, so that what drifts
-        over hours meets all alike.
+        workloads of a scheduler, and a block begins with the role that the one before ended with. Two roles so come first in
+        turns; of more the others, and in all cases schedulers and workloads, are in an order that is another in each block.
+        What drifts over hours meets all alike.
         """
         by_role = self._by_role()
         for scheduler in chain.from_iterable(by_role):
             yield Trial(scheduler, self.workloads[0], 0)
         for number in range(1, self.repeats + 1):
             chance = self._chance(number)
-            for schedulers in chance.sample(by_role, len(by_role)):
+            last, others = by_role[-1], by_role[:-1]
+            by_role = (last, *chance.sample(others, len(others)))
+            for schedulers in by_role:
                 for scheduler in chance.sample(schedulers, len(schedulers)):
                     for workload in chance.sample(self.workloads, len(self.workloads)):
                         yield Trial(scheduler, workload, number)
