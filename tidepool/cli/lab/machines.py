@@ -129,7 +129,9 @@ class LabMachines:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
         def tell() -> None:
-            show.tell(f"what a campaign has begun on stack {self.stack.name} is under way; its end is waited for")
+            show.tell(
+                f"what a campaign has begun on stack {self.stack.name} is under way; its end is waited for"
+            )
 
         with ExitStack() as held:
             try:
