@@ -64,6 +64,7 @@ class Scene:
         since_s: float = 0,
         begun_s: float | None = None,
         is_suspended: bool = False,
+        connections: Mapping[str, Mapping[str, Any]] = FrozenDict({"cpu-1": CONNECTION}),
     ) -> None:
         launch = Launch(after(since_s), after(600), begun=None if begun_s is None else after(begun_s))
         launches = {"cpu-1": launch} if phase is Phase.LAUNCHING else {}
@@ -78,7 +79,7 @@ class Scene:
             machines=(machine,) if machine else (),
             recorded={"cpu-1": Recorded(True, True, infrastructure="libvirt", is_suspended=is_suspended)},
         )
-        self.watch.looked(self.lease, state, self.memory, decision, {"cpu-1": CONNECTION}, under_way)
+        self.watch.looked(self.lease, state, self.memory, decision, connections, under_way)
         self.memory = memory
 
     def launches(self) -> tuple[LaunchRecord, ...]:
@@ -101,6 +102,8 @@ def test_a_machine_is_asked_once_when_its_node_is_in_service(scene: Scene) -> No
     assert scene.asked == []
     scene.look(12, Phase.IDLE, under_way={"cpu-1"})
     assert scene.asked == [], "of a node that an `up` is about, what is recorded is old"
+    scene.look(12.5, Phase.IDLE, connections={})
+    assert scene.launches() == (), "how it is reached is known later"
     scene.look(13, Phase.IDLE)
     scene.look(14, Phase.IDLE)
     assert scene.asked == [CONNECTION]
@@ -136,11 +139,28 @@ def test_a_launch_that_did_not_come_up_is_none(scene: Scene) -> None:
     assert (scene.launches(), scene.asked) == ((), [])
 
 
-def test_of_a_machine_that_does_not_answer_the_rest_is_written(scene: Scene) -> None:
+def test_a_machine_that_does_not_answer_is_asked_again(scene: Scene) -> None:
     scene.look(0, Phase.LAUNCHING)
     scene.look(5, Phase.IDLE)
     scene.answer.set_exception(TimedOut("sh did not end", where="here", remedy="look"))
+    scene.answer = Future()
     scene.look(6, Phase.IDLE)
+    assert (scene.asked, scene.launches()) == ([CONNECTION] * 2, ())
+    scene.answer.set_result((after(6), BootTimes({"slurmd": 4.0})))
+    scene.look(7, Phase.IDLE)
+    assert [dict(each.began) for each in scene.launches()] == [{"asked": AT, "slurmd": after(2)}]
+
+
+@pytest.mark.parametrize(
+    ("at_s", "phase"), [(130, Phase.IDLE), (6, Phase.ABSENT)], ids=["for two minutes", "and is gone"]
+)
+def test_of_a_machine_that_does_not_answer_the_rest_is_written(
+    scene: Scene, at_s: float, phase: Phase
+) -> None:
+    scene.look(0, Phase.LAUNCHING)
+    scene.look(5, Phase.IDLE)
+    scene.answer.set_exception(TimedOut("sh did not end", where="here", remedy="look"))
+    scene.look(at_s, phase)
     assert [dict(each.began) for each in scene.launches()] == [{"asked": AT}]
 
 

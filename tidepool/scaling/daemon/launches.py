@@ -1,6 +1,6 @@
 """Records of launches, phase by phase: what the scaler sees of one, and what its machine is asked for once it is in service.
 
-A machine is asked once, beside the turns, and by then its boot is over: being measured costs it nothing.
+A machine is asked beside the turns, until it answers, and by then its boot is over: being measured costs it nothing.
 """
 
 from __future__ import annotations
@@ -43,6 +43,18 @@ class _Launch:
     infrastructure: str = ""
     is_resumed: bool = False
     answer: Future[tuple[datetime, BootTimes]] | None = field(default=None, repr=False)
+
+    @property
+    def is_asked(self) -> bool:
+        """Its machine has answered, or may still."""
+        return self.answer is not None and (not self.answer.done() or self.answer.exception() is None)
+
+    @property
+    def told(self) -> tuple[datetime, BootTimes] | None:
+        """Its machine's answer, and when that was asked for."""
+        return (
+            self.answer.result() if self.answer is not None and self.answer.done() and self.is_asked else None
+        )
 
 
 class LaunchWatch:
@@ -88,9 +100,11 @@ class LaunchWatch:
                 known.registered = state.at
                 recorded = (state.recorded or {}).get(name, Recorded())
                 known.infrastructure = known.infrastructure or recorded.infrastructure
-            if known.answer is None and self._ask_boot and name in connections and name not in under_way:
+            is_there = name in decision.nodes and decision.nodes[name].phase in _UP
+            may_be_asked = is_there and name in connections and name not in under_way
+            if self._ask_boot and may_be_asked and not known.is_asked:
                 known.answer = self._ask_boot(connections[name])
-            if self._has_ended(known, state.at):
+            if self._has_ended(known, state.at, is_there):
                 record = _record(name, known, known.registered)
                 self._without_job[name] = record
                 written.append(record)
@@ -122,8 +136,8 @@ class LaunchWatch:
                 launch.made = machine.since or state.at
                 launch.infrastructure = machine.key.infrastructure
 
-    def _has_ended(self, launch: _Launch, at: datetime) -> bool:
-        if self._ask_boot is None or (launch.answer is not None and launch.answer.done()):
+    def _has_ended(self, launch: _Launch, at: datetime, is_there: bool) -> bool:
+        if self._ask_boot is None or launch.told is not None or not (is_there or launch.is_asked):
             return True
         return launch.registered is not None and at - launch.registered > _PATIENCE
 
@@ -147,9 +161,7 @@ class LaunchWatch:
 
 
 def _record(name: str, launch: _Launch, registered: datetime) -> LaunchRecord:
-    at, times = registered, BootTimes({})
-    if launch.answer is not None and launch.answer.done() and launch.answer.exception() is None:
-        at, times = launch.answer.result()
+    at, times = launch.told or (registered, BootTimes({}))
     made = None if launch.is_resumed else launch.made
     began = phases_began(
         launch.asked, launch.making, made, boot_began(times, at), registered, is_resumed=launch.is_resumed
