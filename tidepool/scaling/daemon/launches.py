@@ -45,16 +45,16 @@ class _Launch:
     answer: Future[tuple[datetime, BootTimes]] | None = field(default=None, repr=False)
 
     @property
-    def is_asked(self) -> bool:
-        """Its machine has answered, or may still."""
-        return self.answer is not None and (not self.answer.done() or self.answer.exception() is None)
+    def is_pending(self) -> bool:
+        """Its machine has been asked, and may answer still."""
+        return self.answer is not None and not self.answer.done()
 
     @property
-    def told(self) -> tuple[datetime, BootTimes] | None:
-        """Its machine's answer, and when that was asked for."""
-        return (
-            self.answer.result() if self.answer is not None and self.answer.done() and self.is_asked else None
-        )
+    def boot(self) -> tuple[datetime, BootTimes] | None:
+        """Its machine's answer, and when that was asked for; None as long as there is none."""
+        if self.answer is None or not self.answer.done() or self.answer.exception() is not None:
+            return None
+        return self.answer.result()
 
 
 class LaunchWatch:
@@ -102,7 +102,7 @@ class LaunchWatch:
                 known.infrastructure = known.infrastructure or recorded.infrastructure
             is_there = name in decision.nodes and decision.nodes[name].phase in _UP
             may_be_asked = is_there and name in connections and name not in under_way
-            if self._ask_boot and may_be_asked and not known.is_asked:
+            if self._ask_boot and may_be_asked and not known.is_pending and known.boot is None:
                 known.answer = self._ask_boot(connections[name])
             if self._has_ended(known, state.at, is_there):
                 record = _record(name, known, known.registered)
@@ -137,7 +137,7 @@ class LaunchWatch:
                 launch.infrastructure = machine.key.infrastructure
 
     def _has_ended(self, launch: _Launch, at: datetime, is_there: bool) -> bool:
-        if self._ask_boot is None or launch.told is not None or not (is_there or launch.is_asked):
+        if self._ask_boot is None or launch.boot is not None or not (is_there or launch.is_pending):
             return True
         return launch.registered is not None and at - launch.registered > _PATIENCE
 
@@ -161,7 +161,7 @@ class LaunchWatch:
 
 
 def _record(name: str, launch: _Launch, registered: datetime) -> LaunchRecord:
-    at, times = launch.told or (registered, BootTimes({}))
+    at, times = launch.boot or (registered, BootTimes({}))
     made = None if launch.is_resumed else launch.made
     began = phases_began(
         launch.asked, launch.making, made, boot_began(times, at), registered, is_resumed=launch.is_resumed
