@@ -105,10 +105,7 @@ compile-other-tests: TESTS := tests $(addprefix --ignore=,$(SOME_TESTS))
 compile-some-tests compile-other-tests:
 	@$(PY) -m pytest --collect-only --quiet $(TESTS) >.venv/$@.log || { tail -n 40 .venv/$@.log; exit 1; }
 
-# As many as processors: an emulated machine takes more than one by itself. With three on two of them each test took 1.8 times as
-# long, and machines came later than their deadlines.
 .PHONY: test-slow
-test-slow: JOBS = $(shell nproc)
 test-slow: setup-tests
 	@$(PYTEST) -m slow --durations=20 --durations-min=30 $(TEST_ARGS)
 

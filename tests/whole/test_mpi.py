@@ -100,11 +100,12 @@ def test_a_product_over_four_nodes_is_right_while_the_scaler_takes_the_others_aw
 def test_a_wrong_product_is_found_and_a_fabric_goes_before_tcp(cluster: Cluster) -> None:
     """A product that was found right would be worth nothing if a wrong one were as well."""
     run = "srun --mpi=pmix ./matrix.openmpi"
-    lines = ["touch enough", "echo == spoilt", f"{run} spoil 2>&1 | grep -E 'wrong|right'"]
+    # First: of a step that follows another at once srun says that it waits for the nodes.
+    lines = ["touch enough", "echo == plain", f"{run} >plain 2>&1", "cat plain"]
+    lines += ["echo == spoilt", f"{run} spoil 2>&1 | grep -E 'wrong|right'"]
     for name, (_, environment) in FABRICS.items():
         chooses = f"env {environment} OMPI_MCA_pml_base_verbose=10 {run}"
         lines += [f"echo == {name}", chooses]
-    lines += ["echo == plain", f"{run} >plain 2>&1", "cat plain"]
     with breathing(cluster):
         job = cluster.submit("\n".join(lines), nodes="4", tasks=4, output="fabrics.out")
         cluster.until_job(job, JobState.COMPLETED, timeout_s=300)
