@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidepool.lab.errors import SchedulerFailed
-from tidepool.lab.schedulers.contract import JobState
+from tidepool.lab.schedulers.contract import JobState, Pause
 from tidepool.lab.trial import Clock
 from tidepool.lab.workload import Compute, Job, Sleep
 
@@ -87,7 +87,7 @@ class FakeScheduler:
                     self._running.pop(name, None)
                     self._say(JobState(name, "CANCELLED", False, True, False))
 
-    def watch(self) -> Iterator[Sequence[JobState]]:
+    def watch(self, pause: Pause = time.sleep) -> Iterator[Sequence[JobState]]:
         with self._lock:
             self._changed = []
             yield tuple(self._states.values())
@@ -97,7 +97,7 @@ class FakeScheduler:
                 self._advance()
                 changed, self._changed = self._changed, []
             yield tuple(changed)
-            time.sleep(0.05 * self.clock.pace)
+            pause(0.05 * self.clock.pace)
 
     def parts(self) -> Mapping[str, Sequence[int]]:
         return {"fake": (os.getpid(),)}

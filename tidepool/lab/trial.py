@@ -213,7 +213,7 @@ def _watched(scheduler: Scheduler) -> Iterator[queue.SimpleQueue[Sequence[JobSta
 
     def watch() -> None:
         try:
-            for changed in scheduler.watch():
+            for changed in scheduler.watch(ended.wait):
                 if changed:
                     heard.put(changed)
                 if ended.is_set():

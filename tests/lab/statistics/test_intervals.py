@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidepool.lab.statistics.intervals import median_interval
@@ -16,6 +16,7 @@ def test_one_value_has_no_interval() -> None:
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12))
+@example([0.0, 1.2604963422583672e-175])
 def test_it_holds_the_median_and_lies_among_the_values(values: list[float]) -> None:
     found = median_interval(values)
     assert found.low is not None

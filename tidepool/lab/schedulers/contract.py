@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
 from tidepool.lab.workload import Job
+
+Pause = Callable[[float], object]
+"""Waits for so many seconds, or less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,11 @@ class Scheduler(Protocol):
         """End jobs, wherever they are."""
         ...
 
-    def watch(self) -> Iterator[Sequence[JobState]]:
-        """Yield what has changed, at least once a second, empty where nothing has; the first is all that there is."""
+    def watch(self, pause: Pause = time.sleep) -> Iterator[Sequence[JobState]]:
+        """Yield what has changed, at least once a second, empty where nothing has; the first is all that there is.
+
+        Between two looks of a scheduler that has to be asked is a ``pause``, which may be cut short when nobody listens any more.
+        """
         ...
 
     def parts(self) -> Mapping[str, Sequence[int]]:

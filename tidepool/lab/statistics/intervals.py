@@ -46,6 +46,7 @@ def median_interval(values: Sequence[float]) -> Interval:
         method="percentile",
         rng=np.random.default_rng(_SEED),
     )
-    return Interval(
-        median, float(found.confidence_interval.low), float(found.confidence_interval.high), len(values)
-    )
+    # Between two values alike numpy may come to one beside them, by the last bit.
+    low = min(max(float(found.confidence_interval.low), min(values)), median)
+    high = max(min(float(found.confidence_interval.high), max(values)), median)
+    return Interval(median, low, high, len(values))

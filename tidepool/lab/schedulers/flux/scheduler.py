@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Final
 
 from tidepool.lab.errors import SchedulerFailed
-from tidepool.lab.schedulers.contract import JobState
+from tidepool.lab.schedulers.contract import JobState, Pause
 from tidepool.lab.schedulers.flux.brokers import Brokers
 from tidepool.lab.schedulers.flux.jobspec import jobspec, urgency
 from tidepool.lab.schedulers.flux.listing import read_listing
@@ -27,9 +27,7 @@ _SUBMIT_S: Final = 300.0
 class FluxScheduler:
     """Flux, from the beginning of a trial to its end. It keeps `tidepool.lab.schedulers.contract.Scheduler`."""
 
-    def __init__(
-        self, brokers: Brokers, programs: PurePath, sleep: Callable[[float], None] = time.sleep
-    ) -> None:
+    def __init__(self, brokers: Brokers, programs: PurePath, sleep: Pause = time.sleep) -> None:
         self._brokers = brokers
         self._programs = programs
         self._sleep = sleep
@@ -76,7 +74,7 @@ class FluxScheduler:
         if ended.exit_code and wrong:
             raise SchedulerFailed(f"Flux did not cancel: {'; '.join(wrong)}")
 
-    def watch(self) -> Iterator[Sequence[JobState]]:
+    def watch(self, pause: Pause | None = None) -> Iterator[Sequence[JobState]]:
         shown: dict[str, JobState] = {}
         since = 0.0
         while True:
@@ -88,7 +86,7 @@ class FluxScheduler:
             changed = [each for each in states.values() if shown.get(each.name) != each]
             shown |= {each.name: each for each in changed}
             yield changed
-            self._sleep(_LOOK_EVERY_S)
+            (pause or self._sleep)(_LOOK_EVERY_S)
             self._brokers.start_those_that_ended()
 
     def parts(self) -> Mapping[str, Sequence[int]]:

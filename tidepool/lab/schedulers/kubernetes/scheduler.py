@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -16,7 +17,7 @@ from urllib.parse import urlencode
 from tidepool.cluster.names import CONTROL_PLANE_HOST
 from tidepool.lab.errors import SchedulerFailed
 from tidepool.lab.programs.command import command, uses_mpi
-from tidepool.lab.schedulers.contract import JobState
+from tidepool.lab.schedulers.contract import JobState, Pause
 from tidepool.lab.schedulers.kubernetes import mpi, objects
 from tidepool.lab.schedulers.kubernetes.api import Api
 from tidepool.lab.schedulers.kubernetes.beside import Beside
@@ -89,7 +90,8 @@ class KubernetesScheduler:
         for name in names:
             self._api.delete(f"{self._collection}/{objects.object_name(name)}")
 
-    def watch(self) -> Iterator[Sequence[JobState]]:
+    def watch(self, pause: Pause = time.sleep) -> Iterator[Sequence[JobState]]:
+        # It is told, and asks nobody.
         jobs: dict[str, Mapping[str, Any]] = {}
         pods: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
         told: dict[str, JobState] = {}

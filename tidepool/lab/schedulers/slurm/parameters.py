@@ -15,6 +15,7 @@ from tidepool.clients.slurm.client import ENVIRONMENT
 from tidepool.clients.slurm.commands import judge
 from tidepool.clients.transport import Transport
 from tidepool.lab.errors import LabError
+from tidepool.lab.schedulers.contract import Pause
 from tidepool.lab.schedulers.slurm.answers import read_settings
 
 #: The option's name in the laboratory's file, and in slurm.conf.
@@ -53,9 +54,7 @@ def with_parameters(conf: str, parameters: str | None) -> str:
     return _OF_THE_SPEC.sub(lambda spec: f"{_MARK}{spec[0]}\n{own}".rstrip("\n"), conf, count=1)
 
 
-def use_parameters(
-    controller: Transport, parameters: str | None, pause: Callable[[float], None] = time.sleep
-) -> None:
+def use_parameters(controller: Transport, parameters: str | None, pause: Pause = time.sleep) -> None:
     """Have slurmctld decide by these; None by those of the spec. Nothing is asked of it where that is so already.
 
     Raises:
@@ -81,7 +80,7 @@ def use_parameters(
     _until_read(lambda: run(*ENVIRONMENT, "scontrol", "show", "config"), wanted, pause, controller.where)
 
 
-def _until_read(asked: Callable[[], str], conf: str, pause: Callable[[float], None], where: str) -> None:
+def _until_read(asked: Callable[[], str], conf: str, pause: Pause, where: str) -> None:
     """Wait until slurmctld says the parameters that its file says; it reads the file after it has answered."""
     found = _OF_THE_SPEC.search(conf)
     wanted = found[0].partition("=")[2] if found else "(null)"

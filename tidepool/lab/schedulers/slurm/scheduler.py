@@ -21,7 +21,7 @@ from tidepool.cluster.names import (
     RESERVED_PARTITIONS,
 )
 from tidepool.lab.errors import SchedulerFailed
-from tidepool.lab.schedulers.contract import JobState
+from tidepool.lab.schedulers.contract import JobState, Pause
 from tidepool.lab.schedulers.slurm.answers import TOLD_SETTINGS, read_requests, read_settings
 from tidepool.lab.schedulers.slurm.parameters import KEY, use_parameters
 from tidepool.lab.schedulers.slurm.requests import JOB_PREFIX, Folders, Partitions, batches, request
@@ -58,7 +58,7 @@ class SlurmScheduler:
     def __init__(
         self,
         testbed: Testbed,
-        pause: Callable[[float], None] = time.sleep,
+        pause: Pause = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
         parameters: str | None = None,
     ) -> None:
@@ -106,7 +106,7 @@ class SlurmScheduler:
             with _failures(f"cancel {name}"):
                 self._slurm.cancel(int(number), array_id=self._id(name) if index else "")
 
-    def watch(self) -> Iterator[Sequence[JobState]]:
+    def watch(self, pause: Pause | None = None) -> Iterator[Sequence[JobState]]:
         """Yield what has changed since the last look, once a second; the first time, all."""
         answered, last = self._monotonic(), dict[str, JobState]()
         while True:
@@ -124,7 +124,7 @@ class SlurmScheduler:
             last |= changed
             self._states |= changed
             yield tuple(changed.values())
-            self._pause(max(0.0, began + _LOOK_S - self._monotonic()))
+            (pause or self._pause)(max(0.0, began + _LOOK_S - self._monotonic()))
 
     def parts(self) -> Mapping[str, Sequence[int]]:
         found: defaultdict[str, list[int]] = defaultdict(list)
