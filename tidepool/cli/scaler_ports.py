@@ -136,7 +136,7 @@ def account_watch(
 
 
 class BootQuestions:
-    """Asks machines of the stack for the times of their boots, a few at a time, each once; ``wake`` is called at each answer."""
+    """Asks machines of the stack for the times of their boots, a few at a time; ``wake`` is called at each answer."""
 
     def __init__(self, data: Path, wake: Callable[[], None]) -> None:
         self._data, self._wake = data, wake

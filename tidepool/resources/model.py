@@ -241,7 +241,7 @@ def to_wire(value: Any, but: str = "") -> Any:
 
     Dataclasses are maps with names in camelCase, without the field ``but`` and what is as its default.
     """
-    if value.__class__ in (str, int, bool):  # most are
+    if value.__class__ in (str, int, bool):  # most values are: they are told first
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {each: getattr(value, each.name) for each in dataclasses.fields(value)}

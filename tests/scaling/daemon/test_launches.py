@@ -145,9 +145,13 @@ def test_a_machine_that_does_not_answer_is_asked_again(scene: Scene) -> None:
     scene.answer.set_exception(TimedOut("sh did not end", where="here", remedy="look"))
     scene.answer = Future()
     scene.look(6, Phase.IDLE)
+    assert scene.asked == [CONNECTION], (
+        "an error that comes at once wakes the daemon, and is not to keep it busy"
+    )
+    scene.look(10, Phase.IDLE)
     assert (scene.asked, scene.launches()) == ([CONNECTION] * 2, ())
-    scene.answer.set_result((after(6), BootTimes({"slurmd": 4.0})))
-    scene.look(7, Phase.IDLE)
+    scene.answer.set_result((after(10), BootTimes({"slurmd": 8.0})))
+    scene.look(11, Phase.IDLE)
     assert [dict(each.began) for each in scene.launches()] == [{"asked": AT, "slurmd": after(2)}]
 
 

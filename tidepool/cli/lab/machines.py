@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,7 @@ from tidepool.toolchain.file_lock import StillHeld, file_lock
 _LAST_LINES: Final = 15
 #: In the stack's folder: held by the verb that a campaign has begun, and by what that verb has forked, until all have ended.
 _LOCK: Final = "lab.lock"
-#: Of a verb: emptying machines and joining Kubernetes have deadlines of their own, which are shorter.
+#: How long one that was begun before is waited for, until the person is told how to find it.
 _VERB_ENDS_S: Final = 600.0
 
 
@@ -133,9 +133,8 @@ class LabMachines:
                 f"what a campaign has begun on stack {self.stack.name} is under way; its end is waited for"
             )
 
-        with ExitStack() as held:
-            try:
-                lock = held.enter_context(file_lock(folder / _LOCK, _VERB_ENDS_S, tell))
-            except StillHeld as error:
-                raise LabError(str(error)) from error
-            yield lock
+        try:
+            with file_lock(folder / _LOCK, _VERB_ENDS_S, tell) as lock:
+                yield lock
+        except StillHeld as error:
+            raise LabError(str(error)) from error

@@ -1,6 +1,6 @@
 """Records of launches, phase by phase: what the scaler sees of one, and what its machine is asked for once it is in service.
 
-A machine is asked beside the turns, until it answers, and by then its boot is over: being measured costs it nothing.
+A machine is asked beside the turns, every few seconds until it answers, and by then its boot is over: being measured costs it nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from tidepool.scaling.ports import LaunchRecord, LeaderJournal, Lease
 _UP: Final = frozenset({Phase.IDLE, Phase.BUSY})
 #: A machine that has told nothing after so long is not waited for: its record is written without.
 _PATIENCE: Final = timedelta(minutes=2)
+#: One that could not be asked is asked again then, not at once: each answer, an error too, wakes the daemon.
+_ASK_AGAIN: Final = timedelta(seconds=5)
 #: For answers that are on their way, when the daemon ends.
 _LAST_S: Final = 5.0
 #: Infrastructures tell whole seconds.
@@ -43,6 +45,7 @@ class _Launch:
     infrastructure: str = ""
     is_resumed: bool = False
     answer: Future[tuple[datetime, BootTimes]] | None = field(default=None, repr=False)
+    ask_next: datetime | None = None
 
     @property
     def is_pending(self) -> bool:
@@ -102,8 +105,9 @@ class LaunchWatch:
                 known.infrastructure = known.infrastructure or recorded.infrastructure
             is_there = name in decision.nodes and decision.nodes[name].phase in _UP
             may_be_asked = is_there and name in connections and name not in under_way
-            if self._ask_boot and may_be_asked and not known.is_pending and known.boot is None:
-                known.answer = self._ask_boot(connections[name])
+            is_due = known.ask_next is None or (not known.is_pending and state.at >= known.ask_next)
+            if self._ask_boot and may_be_asked and known.boot is None and is_due:
+                known.answer, known.ask_next = self._ask_boot(connections[name]), state.at + _ASK_AGAIN
             if self._has_ended(known, state.at, is_there):
                 record = _record(name, known, known.registered)
                 self._without_job[name] = record

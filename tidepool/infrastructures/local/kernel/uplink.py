@@ -86,7 +86,7 @@ def set_uplink(place: Paths, gateway: str, rules: Rules) -> None:
                 _connect(link, switch)
         if not up:
             for machine in _machines(place, switch):
-                run_ip(machine, (f"route replace default via {gateway}",))
+                run_ip(machine, (f"route replace default via {gateway} quickack 1",))
         run_in(switch, ("tee", FORWARDS), "1")
         connect_peers(place, cidr, switch, rules.peers)
         replace(made, rules=_digest(rules), stands=_standing(link, switch)).save(place.uplink)

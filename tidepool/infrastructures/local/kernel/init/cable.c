@@ -108,11 +108,14 @@ static void make_pair(int kernel, const char *port, const char *mac, int machine
     ask(kernel, "make a cable");
 }
 
+/* The bits of an address that tell machines of a network apart. */
+static in_addr_t host_bits(int prefix_length) { return htonl(prefix_length < 32 ? ~0U >> prefix_length : 0); }
+
 static void give_address(int kernel, const char *address, int prefix_length) {
     struct ifaddrmsg told = {AF_INET, prefix_length, 0, RT_SCOPE_UNIVERSE, if_nametoindex(INTERFACE)};
     struct in_addr own, broadcast;
     inet_pton(AF_INET, address, &own);
-    broadcast.s_addr = own.s_addr | htonl(prefix_length ? ~0U >> prefix_length : ~0U);
+    broadcast.s_addr = own.s_addr | host_bits(prefix_length);
     begin_request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &told, sizeof told);
     attribute(IFA_LOCAL, &own, sizeof own);
     attribute(IFA_ADDRESS, &own, sizeof own);
@@ -137,7 +140,7 @@ static void give_network(int kernel, const char *address, int prefix_length) {
     unsigned interface = if_nametoindex(INTERFACE);
     struct in_addr own, network;
     inet_pton(AF_INET, address, &own);
-    network.s_addr = own.s_addr & ~htonl(prefix_length ? ~0U >> prefix_length : ~0U);
+    network.s_addr = own.s_addr & ~host_bits(prefix_length);
     begin_route(prefix_length, RT_SCOPE_LINK, RTPROT_KERNEL);
     attribute(RTA_DST, &network, sizeof network);
     attribute(RTA_PREFSRC, &own, sizeof own);
