@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -14,8 +15,9 @@ import grpc
 import pytest
 
 from tests.whole.cluster import ROOT, until
+from tidepool.cli import main
 from tidepool.cli.context import Context
-from tidepool.cli.runs.forked import have_streams, never_return
+from tidepool.cli.runs.forked import have_streams
 from tidepool.cli.runs.verbs import Kind, VerbServer
 from tidepool.cli.stack import Stack, find_stack
 from tidepool.engine.state import secrets
@@ -23,12 +25,16 @@ from tidepool.engine.state import secrets
 
 @pytest.fixture
 def stack(tmp_path: Path) -> Stack:
-    """One of a project whose provider is this repository's."""
+    return stack_in(tmp_path)
+
+
+def stack_in(folder: Path) -> Stack:
+    """Return one of a project whose provider is this repository's."""
     for name in ("Pulumi.yaml", "provider", ".venv", "__main__.py"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / "Pulumi.x.yaml").write_text("config: {}\n")
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TIDEPOOL_DATA": str(tmp_path / "data")}
-    return find_stack(Context(env, tmp_path), "x", None)
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "Pulumi.x.yaml").write_text("config: {}\n")
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TIDEPOOL_DATA": str(folder / "data")}
+    return find_stack(Context(env, folder), "x", None)
 
 
 @contextmanager
@@ -125,48 +131,44 @@ def test_a_run_goes_on_when_whoever_began_it_is_gone(stack: Stack, tmp_path: Pat
         os.kill(verb.pid, signal.SIGKILL)
 
 
-def test_a_key_that_a_verb_derived_is_known_to_the_next(
-    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_a_verb_derived_is_known_to_the_next(tmp_path: Path) -> None:
+    assert in_a_process_of_its_own(two_verbs_that_derive_a_key, tmp_path) == repr(((0, "0\n"), (0, "1\n"), 0))
+
+
+def two_verbs_that_derive_a_key(folder: Path) -> None:
     def verb(*_: object, **__: object) -> None:
         sys.stdout.write(f"{len(secrets.keys())}\n")
         secrets._derive("passphrase", b"salt")
 
-    monkeypatch.setattr("tidepool.cli.main.cli.main", verb)
-    monkeypatch.setattr(secrets, "_KEYS", {})
-
-    def in_its_turn() -> int:
-        with served(stack) as server:
-            seen = said(server, tmp_path / "one"), said(server, tmp_path / "two"), len(secrets.keys())
-        (tmp_path / "seen").write_text(repr(seen))
-        return 0
-
-    assert forked(in_its_turn) == 0
-    assert (tmp_path / "seen").read_text() == repr(((0, "0\n"), (0, "1\n"), 0))
+    main.cli.main = verb  # type: ignore[method-assign]
+    with served(stack_in(folder)) as server:
+        seen = said(server, folder / "one"), said(server, folder / "two"), len(secrets.keys())
+    sys.stdout.write(repr(seen))
 
 
-def test_a_verb_of_a_forked_run_has_its_own_output(stack: Stack, tmp_path: Path) -> None:
-    """As a run of a sweep has, which forks its verbs in its turn."""
-    inner = tmp_path / "inner"
-
-    def in_its_turn() -> int:
-        have_streams(os.open(tmp_path / "outer", os.O_WRONLY | os.O_CREAT), os.open(os.devnull, os.O_WRONLY))
-        with served(stack) as server:
-            sys.stdout.write(f"{said(server, inner, '--version')[0]}\n")
-            sys.stdout.flush()
-        return 0
-
-    assert forked(in_its_turn) == 0
+def test_a_verb_of_a_forked_run_has_its_own_output(tmp_path: Path) -> None:
+    assert in_a_process_of_its_own(a_verb_of_a_forked_run, tmp_path) == ""
     assert (tmp_path / "outer").read_text() == "0\n"
-    assert inner.read_text().startswith("tidepool, version ")
+    assert (tmp_path / "inner").read_text().startswith("tidepool, version ")
 
 
-def forked(program: Callable[[], int]) -> int:
-    """Run it in a fork of this process, which has one thread whatever other tests have left, and return its exit code."""
-    pid = os.fork()
-    if pid == 0:
-        never_return(program)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def a_verb_of_a_forked_run(folder: Path) -> None:
+    """Have a verb forked in its turn, as a run of a sweep does."""
+    have_streams(os.open(folder / "outer", os.O_WRONLY | os.O_CREAT), os.open(os.devnull, os.O_WRONLY))
+    with served(stack_in(folder)) as server:
+        sys.stdout.write(f"{said(server, folder / 'inner', '--version')[0]}\n")
+        sys.stdout.flush()
+
+
+def in_a_process_of_its_own(program: Callable[[Path], None], folder: Path) -> str:
+    """Run ``program`` where one thread is whatever other tests have begun, and return what it says.
+
+    A fork of this process would not do: gRPC's threads, where a test has left any, begin again in it.
+    """
+    run = f"import sys, pathlib; from tests.cli.runs.test_verbs import {program.__name__} as it; it(pathlib.Path(sys.argv[1]))"
+    return subprocess.run(
+        [sys.executable, "-c", run, folder], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 def parent_of(pid: int) -> int:
