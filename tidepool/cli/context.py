@@ -86,6 +86,11 @@ class Context:
         return self.env.get("SUDO_USER") or self.env.get("USER") or getpass.getuser()
 
     @property
+    def images(self) -> Path:
+        """The folder that golden images are in: that of TIDEPOOL_IMAGES, else one in the data folder."""
+        return Path(self.env.get("TIDEPOOL_IMAGES") or self.data / "images").absolute()
+
+    @property
     def data(self) -> Path:
         from tidepool.infrastructures.connection import data_folder
 

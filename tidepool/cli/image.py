@@ -41,8 +41,7 @@ class _Images:
         own = project / "images"
         self.folder = own if own.exists() else shipped.IMAGES
         self.playbooks = shipped.playbooks(project)
-        named = context.env.get("TIDEPOOL_IMAGES")
-        self.store: ImageStore = ImageStore(Path(named).absolute() if named else context.data / "images")
+        self.store: ImageStore = ImageStore(context.images)
         self.machine: Machine = Machine(dict(context.env))
         self._context = context
 

@@ -108,6 +108,11 @@ class ImageStore:
         names = sorted(entry.name for entry in self.folder.iterdir()) if self.folder.is_dir() else []
         return tuple(image for name in names if len(name) == 64 and (image := self.find(name)) is not None)
 
+    def newest(self) -> dict[str, Image]:
+        """Return by name the image of it that was built last."""
+        built = sorted(self.images(), key=lambda image: image.folder.stat().st_mtime)
+        return {image.name: image for image in built}
+
     def partial(self, digest: str) -> Path:
         return self.folder / f"{digest}.partial"
 

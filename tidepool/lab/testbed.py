@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from tidepool.clients.slurm import Slurm, SlurmClient, Transport
 from tidepool.cluster.names import CONTROLLER_HOST, KUBERNETES_ADMIN_ACCESS
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.cluster.spec_reading import read_spec
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes_access import access_path
 from tidepool.infrastructures.local import kernel
@@ -40,6 +39,7 @@ class Testbed:
         kubeconfig: an administrator's, whose server is reached from within the stack's network; None without a Kubernetes.
         pids: the processes of a machine of the stack (also ``ctl``, ``kube``), as this host sees them, with their names.
         data: Tidepool's data folder.
+        image_roots: by machine of the pool, and ``ctl``, the root of the image that it has in Slurm, where that is built.
         processors: by machine the host's processors that it is bound to; empty where it is bound to none.
     """
 
@@ -57,6 +57,7 @@ class Testbed:
     kubeconfig: Path | None
     pids: Callable[[str], Mapping[int, str]]
     data: Path
+    image_roots: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
     processors: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -73,8 +74,16 @@ class Testbed:
         return self.home / path.relative_to(HOME)
 
 
-def plan_testbed(data: Path, stack: str, spec: ClusterSpec, pool: str = "") -> Testbed:
+def plan_testbed(
+    data: Path,
+    stack: str,
+    spec: ClusterSpec,
+    pool: str = "",
+    images: Mapping[str, Path] = MappingProxyType({}),
+) -> Testbed:
     """Return the machines that a stack has when it is up; ``pool`` may be left out where there is one on this machine.
+
+    ``images`` are roots of images that are built, by name.
 
     Raises:
         LabError: the spec has no such pool.
@@ -89,9 +98,11 @@ def plan_testbed(data: Path, stack: str, spec: ClusterSpec, pool: str = "") -> T
             f"laboratory's `pool`; there are: {', '.join(pools) or 'none'}"
         )
     chosen = pools[pool]
+    machines = tuple(slot.node_name for slot in chosen.slots())
+    made_of = {CONTROLLER_HOST: spec.controller_image, **dict.fromkeys(machines, chosen.image_of("slurm"))}
     return Testbed(
         stack=stack,
-        machines=tuple(slot.node_name for slot in chosen.slots()),
+        machines=machines,
         cpus_per_machine=chosen.shape.cpus,
         memory_mib=chosen.shape.memory_mib,
         home=data / stack / "volumes" / "home",
@@ -101,20 +112,8 @@ def plan_testbed(data: Path, stack: str, spec: ClusterSpec, pool: str = "") -> T
         kubeconfig=access_path(data, stack, KUBERNETES_ADMIN_ACCESS) if spec.kubernetes is not None else None,
         pids=lambda machine: processes(data, stack, machine),
         data=data,
+        image_roots={machine: images[image] for machine, image in made_of.items() if image in images},
     )
-
-
-def open_testbed(data: Path, stack: str, outputs: Mapping[str, Any], pool: str = "") -> Testbed:
-    """Return the machines of a stack that is up, as its ``outputs`` tell of them.
-
-    Raises:
-        LabError: the stack is not up, or has no such pool on this machine.
-    """
-    if not outputs.get("pools"):
-        raise LabError(
-            f"stack {stack} is not up, or its last `up` failed; bring it up: `tidepool -s {stack} up`"
-        )
-    return plan_testbed(data, stack, read_spec(outputs["spec"]), pool)
 
 
 def processes(data: Path, stack: str, machine: str) -> Mapping[int, str]:

@@ -110,6 +110,32 @@ def test_a_scheduler_that_is_not_built_is_told_with_what_builds_it(
     assert _nothing_was_made(scientist)
 
 
+def test_a_machine_without_a_compiler_is_told_so_first(
+    scientist: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidepool.cli.lab.opening.compiler", lambda: None)
+    said = _run(scientist, "run")
+    assert said.exit_code == errors.LACKS
+    assert "there is no cc here; install gcc and libc6-dev" in said.output
+    assert _nothing_was_made(scientist)
+
+
+def test_what_only_machines_that_are_up_can_tell_is_told_before_anything_is_measured(
+    scientist: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_up: list[str] = []
+    found_out = replace(SCHEDULERS["slurm"], missing=lambda _: tuple(is_up))
+    monkeypatch.setattr("tidepool.cli.lab.opening.scheduler_kind", lambda _: found_out)
+    monkeypatch.setattr("tidepool.cli.lab.bench._LOOK_S", 0.0)
+    monkeypatch.setattr(
+        "tidepool.cli.lab.machines.LabMachines.up", lambda _: is_up.append("its program does not run")
+    )
+    said = _run(scientist, "run")
+    assert said.exit_code == errors.LACKS
+    assert "slurm: its program does not run" in said.output
+    assert "nothing was measured" in said.output
+
+
 def test_the_pool_has_to_be_there(scientist: Person) -> None:
     _write(scientist, pool="large")
     said = _run(scientist, "run")

@@ -1,4 +1,4 @@
-"""The needs of trials on this machine: programs, records, the host's samples, and machines that move."""
+"""The needs of trials on this machine: records, the host's samples, and machines that move."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.cli.lab.machines import LabMachines
-from tidepool.cli.stack import Stack
-from tidepool.images import ImageStore
 from tidepool.infrastructures.local import kernel
-from tidepool.lab.campaign import Campaign, Trial
+from tidepool.lab.campaign import Trial
 from tidepool.lab.drive import Bench, Tried
 from tidepool.lab.errors import LabError
 from tidepool.lab.host import Host, disturbance, own_cpu_s, unwrapped
 from tidepool.lab.laboratory import Laboratory
 from tidepool.lab.outcome import HostSample
-from tidepool.lab.programs.build import MPI_IMAGE, build
-from tidepool.lab.programs.command import MPI_PROGRAMS, program_of
 from tidepool.lab.programs.records import read_records
 from tidepool.lab.schedulers.contract import Scheduler
 from tidepool.lab.schedulers.registry import scheduler_kind
@@ -46,32 +42,6 @@ def refuse_disturbed(laboratory: Laboratory, data: Path, stack: str) -> None:
             f"this machine is disturbed now, and each trial would be: {amiss}. Nothing was made; wait until it is quiet, or write what "
             "the laboratory bears under `disturbance` in its file"
         )
-
-
-def build_programs(laboratory: Laboratory, campaign: Campaign, testbed: Testbed, stack: Stack) -> None:
-    """Compile the programs that the workloads run, into the volume that all machines see.
-
-    Raises:
-        LabError: a compiler, or the image with MPI's headers, is missing.
-    """
-    needed = {
-        program_of(job)
-        for name in campaign.workloads
-        for repeat in range(campaign.repeats + 1)
-        for job in laboratory.workload(name, campaign.seed_of(name, repeat)).jobs
-    }
-    root = None
-    if needed & MPI_PROGRAMS:
-        named = stack.context.env.get("TIDEPOOL_IMAGES")
-        store = ImageStore(Path(named).absolute() if named else stack.data / "images")
-        roots = [image.root for image in store.images() if image.name == MPI_IMAGE]
-        if not roots:
-            raise LabError(
-                f"a workload runs {', '.join(sorted(needed & MPI_PROGRAMS))}, which is compiled with the image {MPI_IMAGE}, and that is "
-                f"not built: tidepool image build {MPI_IMAGE}"
-            )
-        root = roots[-1]
-    build(testbed.here(testbed.programs), sorted(needed), mpi_root=root)
 
 
 def make_bench(

@@ -54,6 +54,14 @@ class LabMachines:
         self._tidepool("up", "--yes")
         self._bind()
 
+    def build_image(self, name: str) -> None:
+        """Build a golden image, where it is not there as its recipe says.
+
+        Raises:
+            LabError: it does not build; says why.
+        """
+        self._tidepool("image", "build", name)
+
     def move(self, role: Role) -> None:
         """Have all machines serve a role.
 

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidepool.cli.errors import LACKS, USAGE, Failure
+from tidepool.cli.lab.programs import programs_of
 from tidepool.cli.stack import Stack
 from tidepool.cli.stack_spec import described_spec
 from tidepool.engine.config import full_key, to_document
 from tidepool.engine.config_file import read
+from tidepool.images import ImageStore
 from tidepool.lab.campaign import Campaign, Trial
 from tidepool.lab.capacity import misfits
 from tidepool.lab.laboratory import LAB_KEY, Laboratory, read_laboratory
+from tidepool.lab.programs.build import NO_COMPILER, compiler
 from tidepool.lab.results.store import Results
 from tidepool.lab.schedulers.registry import scheduler_kind
 from tidepool.lab.testbed import Testbed, plan_testbed
@@ -28,12 +31,14 @@ class Opened:
         laboratory: as the stack's file has it.
         campaign: what is measured.
         testbed: its machines, as they are when the stack is up.
+        programs: those that its jobs run.
         processors: those of this host that are measured on.
     """
 
     laboratory: Laboratory
     campaign: Campaign
     testbed: Testbed
+    programs: frozenset[str]
     processors: tuple[int, ...]
 
 
@@ -67,7 +72,8 @@ def open_laboratory(stack: Stack, campaign: str) -> Opened:
         LabError: the laboratory's file has mistakes.
     """
     laboratory = described_laboratory(stack)
-    testbed = plan_testbed(stack.data, stack.name, described_spec(stack), laboratory.pool)
+    roots = {name: image.root for name, image in ImageStore(stack.context.images).newest().items()}
+    testbed = plan_testbed(stack.data, stack.name, described_spec(stack), laboratory.pool, roots)
     measured = laboratory.campaign(campaign)
     here = os.sched_getaffinity(0)
     if wrong := [*_absent(laboratory.processors, here), *_larger(laboratory, measured, testbed)]:
@@ -76,13 +82,30 @@ def open_laboratory(stack: Stack, campaign: str) -> Opened:
             remedy="nothing was made; change the laboratory's file",
             code=USAGE,
         )
-    if lacks := list(_lacks(laboratory, testbed)):
-        raise Failure(
-            "\n  ".join(["this machine lacks what the laboratory needs:", *lacks]),
-            remedy="nothing was made",
-            code=LACKS,
-        )
-    return Opened(laboratory, measured, testbed, laboratory.processors or tuple(sorted(here)))
+    without = [] if compiler() else [NO_COMPILER]
+    _refuse([*without, *_lacks(laboratory, testbed)], "nothing was made")
+    return Opened(
+        laboratory,
+        measured,
+        testbed,
+        programs_of(laboratory, measured),
+        laboratory.processors or tuple(sorted(here)),
+    )
+
+
+def refuse_lacking(opened: Opened) -> None:
+    """Look once more at what its schedulers need, on machines that are up.
+
+    Raises:
+        Failure: they lack something, all of which is told.
+    """
+    _refuse(list(_lacks(opened.laboratory, opened.testbed)), "the stack is up, and nothing was measured")
+
+
+def _refuse(lacks: Sequence[str], came: str) -> None:
+    if lacks:
+        told = "\n  ".join(["this machine lacks what the laboratory needs:", *lacks])
+        raise Failure(told, remedy=came, code=LACKS)
 
 
 def _absent(processors: Sequence[int], here: set[int]) -> Iterator[str]:

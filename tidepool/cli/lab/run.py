@@ -35,9 +35,17 @@ def run_verb(stack: Stack, campaign: str | None, only: Sequence[str]) -> int:
     """
     stack.require_root()
     stack.prepare()
-    from tidepool.cli.lab.bench import build_programs, make_bench, refuse_disturbed
+    from tidepool.cli.lab.bench import make_bench, refuse_disturbed
     from tidepool.cli.lab.machines import LabMachines
-    from tidepool.cli.lab.opening import begin_results, begun_results, open_laboratory, selected
+    from tidepool.cli.lab.opening import (
+        begin_results,
+        begun_results,
+        open_laboratory,
+        refuse_lacking,
+        selected,
+    )
+    from tidepool.cli.lab.programs import build_programs
+    from tidepool.images import ImageStore
     from tidepool.lab.drive import drive
     from tidepool.lab.processor_claim import claim
 
@@ -54,7 +62,8 @@ def run_verb(stack: Stack, campaign: str | None, only: Sequence[str]) -> int:
         machines = LabMachines(stack, opened.testbed, opened.laboratory, folder / "machines.log")
         show.tell(f"bringing up stack {stack.name}")
         machines.up()
-        build_programs(opened.laboratory, opened.campaign, opened.testbed, stack)
+        refuse_lacking(opened)
+        build_programs(opened.programs, machines, ImageStore(stack.context.images))
         bench = make_bench(opened.laboratory, opened.testbed, machines, _tell, _tell_begun)
         done = drive(opened.laboratory, results, bench, wanted)
     return _end(done, len(results.missing()), folder)

@@ -193,10 +193,9 @@ def image_roles(stack: Stack, pools: Iterable[ConvergedPool]) -> dict[str, Colle
     """Return by image the roles that its newest build holds, by the manifest; an image that is not built is left out."""
     from tidepool.images.store import ImageStore
 
-    store = ImageStore(Path(stack.context.env.get("TIDEPOOL_IMAGES") or stack.data / "images"))
     wanted = {pool.image_of(role) for pool in pools for role in ROLES}
-    built = sorted(store.images(), key=lambda image: image.folder.stat().st_mtime)
-    return {image.name: image.holds for image in built if image.name in wanted}
+    built = ImageStore(stack.context.images).newest()
+    return {name: image.holds for name, image in built.items() if name in wanted}
 
 
 def _slurm(stack: Stack, controller: Connection) -> SlurmObservation:

@@ -24,6 +24,10 @@ MPI_IMAGE: Final = "debian-12-dev"
 _FLAGS: Final = ("-std=gnu11", "-D_GNU_SOURCE", "-O3", "-Wall", "-Wextra", "-Werror")
 _COMPILE_S: Final = 120.0
 
+NO_COMPILER: Final = (
+    "the laboratory's programs are in C, and there is no cc here; install gcc and libc6-dev, or: make setup"
+)
+
 
 def build(
     destination: Path,
@@ -46,15 +50,18 @@ def build(
     Raises:
         LabError: there is no compiler, or no Open MPI below ``mpi_root``; or a source does not compile.
     """
-    compiler = shutil.which("cc")
-    if compiler is None:
-        raise LabError(
-            "the laboratory's programs are in C, and there is no cc here; install gcc and libc6-dev, or: make setup"
-        )
+    found = compiler()
+    if found is None:
+        raise LabError(NO_COMPILER)
     destination.mkdir(parents=True, exist_ok=True)
     for program in programs:
         arguments = [*_FLAGS, *(_mpi_flags(program, mpi_root) if program in MPI_PROGRAMS else ["-static"])]
-        _build(compiler, sources / f"{program}.c", destination / program, arguments)
+        _build(found, sources / f"{program}.c", destination / program, arguments)
+
+
+def compiler() -> str | None:
+    """Return the path of this host's C compiler; None where it has none."""
+    return shutil.which("cc")
 
 
 def _build(compiler: str, source: Path, program: Path, arguments: Sequence[str]) -> None:

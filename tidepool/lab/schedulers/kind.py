@@ -22,7 +22,7 @@ class SchedulerKind:
         family: those of one family run jobs the same way, and differ in who decides.
         side: the role that the pool's machines have while it has them.
         missing: returns sentences, each with its remedy, of what this machine or the stack lacks for it; empty where nothing. It is
-            asked before the stack is brought up: what is not up yet is no lack.
+            asked before the stack is brought up, when what is not up yet is no lack, and again when it is up.
         open: returns the scheduler, given its options in the laboratory's file; raises `tidepool.lab.errors.LabError`
             for options that it does not have.
     """

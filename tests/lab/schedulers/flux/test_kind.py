@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tidepool.lab.testbed import PROGRAMS, RECORDS, Testbed
 
 @pytest.fixture
 def testbed(tmp_path: Path) -> Testbed:
-    """One whose machines do not run, and whose controller is a folder without programs."""
+    """One whose machines cannot be reached, and whose controller is a folder without programs."""
     return Testbed(
         stack="none",
         machines=("m-1", "m-2"),
@@ -25,17 +26,27 @@ def testbed(tmp_path: Path) -> Testbed:
         records=RECORDS,
         controller=Here({"PATH": str(tmp_path)}, where="on machine ctl"),
         kubeconfig=None,
-        pids=lambda _: {},
+        pids=lambda _: {1: "tidepool-init"},
         data=tmp_path,
     )
 
 
 def test_machines_without_flux_are_named_with_what_brings_it(testbed: Testbed) -> None:
     (told,) = KIND.missing(testbed)
-    assert (
-        "on machine m-1 of stack none, on machine m-2 of stack none: /opt/flux/bin/flux does not run" in told
-    )
+    assert "on machine ctl, on machine m-1 of stack none, on machine m-2 of stack none: /opt/flux" in told
     assert "build the image debian-12-flux with TIDEPOOL_FOLDER_FLUX" in told
+
+
+def test_of_machines_that_are_not_up_the_image_tells_and_what_is_not_built_does_not(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    down = replace(testbed, pids=lambda _: {})
+    assert KIND.missing(down) == ()
+    with_flux, without = tmp_path / "with", tmp_path / "without"
+    (with_flux / "opt/flux/bin").mkdir(parents=True)
+    (with_flux / "opt/flux/bin/flux").touch()
+    (told,) = KIND.missing(replace(down, image_roots={"ctl": with_flux, "m-1": without, "m-2": with_flux}))
+    assert "there is no Flux on machine m-1 of stack none: /opt/flux/bin/flux is not there" in told
 
 
 def test_options_are_refused(testbed: Testbed) -> None:

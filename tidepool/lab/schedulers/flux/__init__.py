@@ -23,15 +23,24 @@ def _ways(testbed: Testbed) -> Mapping[str, Transport]:
 
 
 def _missing(testbed: Testbed) -> tuple[str, ...]:
-    lacking = [way.where for way in (testbed.controller, *_ways(testbed).values()) if not _has_flux(way)]
+    ways = {CONTROLLER_HOST: testbed.controller, **_ways(testbed)}
+    lacking = [way.where for machine, way in ways.items() if not _may_have_flux(testbed, machine, way)]
     remedy = (
         "build the image debian-12-flux with TIDEPOOL_FOLDER_FLUX naming a flux-core that was built for /opt/flux "
-        "(docs/images.md#folders), write `image: debian-12-flux` into the spec, and `tidepool up`"
+        "(docs/images.md#folders), and write `image: debian-12-flux` into the spec and into its pool"
     )
-    return (f"there is no Flux {', '.join(lacking)}: {FLUX} does not run; {remedy}",) if lacking else ()
+    return (
+        (f"there is no Flux {', '.join(lacking)}: {FLUX} is not there, or does not run; {remedy}",)
+        if lacking
+        else ()
+    )
 
 
-def _has_flux(way: Transport) -> bool:
+def _may_have_flux(testbed: Testbed, machine: str, way: Transport) -> bool:
+    """Ask a machine that runs, else look into its image; where that is not built either, nobody knows yet."""
+    if not testbed.pids(machine):
+        root = testbed.image_roots.get(machine)
+        return root is None or (root / FLUX.lstrip("/")).exists()
     try:
         return way.run([FLUX, "--version"], timeout_s=_ASKED_S).exit_code == 0
     except ClientError:
