@@ -111,3 +111,14 @@ def test_what_this_process_has_started_is_its_own_while_it_runs_and_after() -> N
         started.stdin.close()
     assert started.pid not in descendants(os.getpid())
     assert own_cpu_s(lambda: 5.0) >= while_running + 5.0 - 0.05
+
+
+def test_a_process_that_ends_while_it_is_looked_at_has_started_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def scandir(path: object) -> object:
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.scandir", scandir)
+        assert descendants(os.getpid()) == frozenset()

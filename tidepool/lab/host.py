@@ -166,7 +166,11 @@ def own_cpu_s(machines_cpu_s: Callable[[], float]) -> float:
 def descendants(pid: int) -> frozenset[int]:
     """Return the processes that a process has started, and those that they have, as far as they run."""
     found: set[int] = set()
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+    try:
+        files = [*Path(f"/proc/{pid}/task").glob("*/children")]
+    except (FileNotFoundError, ProcessLookupError):
+        return frozenset()  # it has ended since it was told of
+    for file in files:
         try:
             children = {int(child) for child in file.read_text().split()}
         except (FileNotFoundError, ProcessLookupError):
