@@ -2,7 +2,7 @@
 
     python -m bench.schedulers results/lab/schedulers results/lab/again --write docs/benchmarks/schedulers.md
 
-The measures are named here, before any campaign: fewer questions show smaller differences.
+Beside the page are a chart (.svg) and the single values (.csv). The measures are named here, before any campaign: fewer questions show smaller differences.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final
 
 from bench.engine import machine
 from bench.page import add_page_option
+from bench.schedulers_chart import values_of, write_chart, write_values
 from tidepool.lab.results.store import Results
 from tidepool.lab.statistics.comparison import Difference, compare, compare_all_schedulers
-from tidepool.lab.statistics.figures import figures_of
 from tidepool.lab.statistics.measure import measure_of
 
 MEASURES: Final = (
@@ -80,7 +80,7 @@ def _table(runs: tuple[Results, Results], measure: str) -> str:
         f"| workload | {' | '.join(schedulers)} |",
         f"|---|{'---:|' * len(schedulers)}",
     ]
-    values = [_medians(each, measure) for each in runs]
+    values = [{pair: median(each) for pair, each in values_of(run, measure).items()} for run in runs]
     rows = []
     for workload in runs[0].campaign.workloads:
         cells = [
@@ -90,14 +90,6 @@ def _table(runs: tuple[Results, Results], measure: str) -> str:
         if any(cells):
             rows.append(f"| {workload} | {' | '.join(cells)} |")
     return "\n".join([*head, *rows]) if rows else ""
-
-
-def _medians(results: Results, measure: str) -> dict[tuple[str, str], float]:
-    values: dict[tuple[str, str], list[float]] = {}
-    for trial, own in figures_of(results).items():
-        if measure in own:
-            values.setdefault((trial.scheduler, trial.workload), []).append(own[measure])
-    return {pair: median(each) for pair, each in values.items()}
 
 
 def _summary(found: Sequence[Conclusion], asked: int) -> str:
@@ -153,9 +145,12 @@ def main() -> None:
     parser.add_argument("second", type=Path, help="that of the same campaign, run again")
     add_page_option(parser)
     given = parser.parse_args()
-    figures = page((Results.open(given.first), Results.open(given.second)))
+    runs = Results.open(given.first), Results.open(given.second)
+    figures = page(runs)
     if given.write:
         given.write.write(figures)
+        write_chart(runs, given.write.path.with_suffix(".svg"))
+        write_values(runs, given.write.path.with_suffix(".csv"))
     else:
         print(figures)
 

@@ -1,0 +1,95 @@
+"""A chart and the single values of a campaign that was run twice, beside its page."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from tidepool.charts import PALETTE, figure, plain, write_drawing
+from tidepool.lab.results.store import Results
+from tidepool.lab.statistics.figures import figures_of
+from tidepool.lab.statistics.measure import measure_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: What is drawn: a panel each. All are positive, and lie orders of magnitude apart.
+DRAWN: Final = ("submit_to_start_seconds", "makespan_seconds", "scheduler_cpu_seconds")
+#: Between the rows of two schedulers, in rows of workloads.
+_APART: Final = 0.15
+
+
+def values_of(results: Results, measure: str) -> dict[tuple[str, str], list[float]]:
+    """Return the values of a measure by scheduler and workload, in the order of repeats."""
+    values: dict[tuple[str, str], list[float]] = {}
+    for trial, own in figures_of(results).items():
+        if measure in own:
+            values.setdefault((trial.scheduler, trial.workload), []).append(own[measure])
+    return values
+
+
+def write_chart(runs: tuple[Results, Results], path: Path) -> None:
+    """Draw both runs: repeats as dots, medians of the first run filled and of the second hollow.
+
+    Raises:
+        DrawingError: the file cannot be written, or its suffix is neither .svg nor .png.
+    """
+    write_drawing(lambda: _figure(runs), [path])
+
+
+def write_values(runs: tuple[Results, Results], path: Path) -> None:
+    """Write every single value of every measure as CSV: a row for each trial, runs 1 and 2."""
+    found = [figures_of(each) for each in runs]
+    measures = sorted({name for figures in found for own in figures.values() for name in own})
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["run", "scheduler", "workload", "repeat", *measures])
+        for run, figures in enumerate(found, 1):
+            for trial, own in figures.items():
+                values = [f"{own[name]:.6g}" if name in own else "" for name in measures]
+                rows.writerow([run, trial.scheduler, trial.workload, trial.repeat, *values])
+
+
+def _figure(runs: tuple[Results, Results]) -> Figure:
+    schedulers, workloads = runs[0].campaign.schedulers, runs[0].campaign.workloads
+    drawing = figure((3.6 * len(DRAWN) + 1.2, 0.75 * len(workloads) + 1.4), "")
+    panels: Any = drawing.subplots(1, len(DRAWN), squeeze=False, sharey=True)
+    for axes, measure in zip(panels[0], DRAWN, strict=True):
+        values = [values_of(each, measure) for each in runs]
+        for at, scheduler in enumerate(schedulers):
+            below = (at - (len(schedulers) - 1) / 2) * _APART
+            for row, workload in enumerate(workloads):
+                own = [each.get((scheduler, workload), []) for each in values]
+                _draw(axes, own, row + below, PALETTE[at], scheduler if row == 0 else "")
+        axes.set_xscale("log")
+        known = measure_of(measure)
+        axes.set_xlabel(f"{known.label}, {known.unit}")
+        axes.set_yticks(range(len(workloads)), workloads)
+        plain(axes)
+        axes.grid(axis="x", color="#d9d9d9", linewidth=0.6)
+    panels[0][0].invert_yaxis()
+    drawing.legend(
+        *panels[0][0].get_legend_handles_labels(),
+        loc="outside upper left",
+        ncols=len(schedulers),
+        frameon=False,
+    )
+    return drawing
+
+
+def _draw(axes: Any, runs: Sequence[Sequence[float]], y: float, colour: str, label: str) -> None:
+    for values, face in zip(runs, (colour, "white"), strict=True):
+        if values:
+            axes.plot(values, [y] * len(values), ".", color=colour, alpha=0.4, markersize=3)
+            axes.plot(
+                [median(values)],
+                [y],
+                "o",
+                color=colour,
+                markerfacecolor=face,
+                markersize=5,
+                label=label if face == colour else "",
+            )
