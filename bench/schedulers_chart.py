@@ -54,6 +54,8 @@ def write_values(runs: tuple[Results, Results], path: Path) -> None:
 
 
 def _figure(runs: tuple[Results, Results]) -> Figure:
+    from matplotlib.ticker import LogLocator, NullLocator
+
     schedulers, workloads = runs[0].campaign.schedulers, runs[0].campaign.workloads
     drawing = figure((3.6 * len(DRAWN) + 1.2, 0.75 * len(workloads) + 1.4), "")
     panels: Any = drawing.subplots(1, len(DRAWN), squeeze=False, sharey=True)
@@ -65,6 +67,9 @@ def _figure(runs: tuple[Results, Results]) -> Figure:
                 own = [each.get((scheduler, workload), []) for each in values]
                 _draw(axes, own, row + below, PALETTE[at], scheduler if row == 0 else "")
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_locator(NullLocator())
         known = measure_of(measure)
         axes.set_xlabel(f"{known.label}, {known.unit}")
         axes.set_yticks(range(len(workloads)), workloads)
