@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from tidepool.charts import PALETTE, figure, plain, write_drawing
+from tidepool.charts import FAINT, PALETTE, figure, plain, write_drawing
 from tidepool.lab.results.store import Results
 from tidepool.lab.statistics.figures import figures_of
 from tidepool.lab.statistics.measure import measure_of
@@ -42,15 +41,13 @@ def write_chart(runs: tuple[Results, Results], path: Path) -> None:
 
 def write_values(runs: tuple[Results, Results], path: Path) -> None:
     """Write every single value of every measure as CSV: a row for each trial, runs 1 and 2."""
-    found = [figures_of(each) for each in runs]
-    measures = sorted({name for figures in found for own in figures.values() for name in own})
-    with path.open("w", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["run", "scheduler", "workload", "repeat", *measures])
-        for run, figures in enumerate(found, 1):
-            for trial, own in figures.items():
-                values = [f"{own[name]:.6g}" if name in own else "" for name in measures]
-                rows.writerow([run, trial.scheduler, trial.workload, trial.repeat, *values])
+    import polars as pl
+
+    from tidepool.lab.results.frames import figures
+
+    each = [figures(results).with_columns(run=pl.lit(run)) for run, results in enumerate(runs, 1)]
+    values = pl.concat(each).with_columns(pl.col("value").round_sig_figs(6))
+    values.pivot("measure", index=["run", "scheduler", "workload", "repeat"], values="value").write_csv(path)
 
 
 def _figure(runs: tuple[Results, Results]) -> Figure:
@@ -74,7 +71,7 @@ def _figure(runs: tuple[Results, Results]) -> Figure:
         axes.set_xlabel(f"{known.label}, {known.unit}")
         axes.set_yticks(range(len(workloads)), workloads)
         plain(axes)
-        axes.grid(axis="x", color="#d9d9d9", linewidth=0.6)
+        axes.grid(axis="x", color=FAINT, linewidth=0.6)
     panels[0][0].invert_yaxis()
     drawing.legend(
         *panels[0][0].get_legend_handles_labels(),

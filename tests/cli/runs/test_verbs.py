@@ -15,7 +15,6 @@ import grpc
 import pytest
 
 from tests.whole.cluster import ROOT, until
-from tidepool.cli import main
 from tidepool.cli.context import Context
 from tidepool.cli.runs.forked import have_streams
 from tidepool.cli.runs.verbs import Kind, VerbServer
@@ -140,9 +139,11 @@ def two_verbs_that_derive_a_key(folder: Path) -> None:
         sys.stdout.write(f"{len(secrets.keys())}\n")
         secrets._derive("passphrase", b"salt")
 
-    main.cli.main = verb  # type: ignore[method-assign]
-    with served(stack_in(folder)) as server:
-        seen = said(server, folder / "one"), said(server, folder / "two"), len(secrets.keys())
+    with pytest.MonkeyPatch.context() as patch:
+        # Before the server is forked, which has it then.
+        patch.setattr("tidepool.cli.main.cli.main", verb)
+        with served(stack_in(folder)) as server:
+            seen = said(server, folder / "one"), said(server, folder / "two"), len(secrets.keys())
     sys.stdout.write(repr(seen))
 
 
