@@ -18,7 +18,7 @@ from tidepool.clients.here import Here
 from tidepool.clients.slurm import accounting as slurm_accounting
 from tidepool.clients.slurm.accounting import Accounting, Association, Quality
 from tidepool.clients.slurm.usage import AccountRecords, held_accounts
-from tidepool.clients.transport import Completed, Transport
+from tidepool.clients.transport import Completed, Transport, late
 from tidepool.provider import accounting
 
 pytestmark = pytest.mark.slow
@@ -34,10 +34,18 @@ class Counted:
     def __init__(self, other: Transport) -> None:
         self.other, self.where = other, other.where
         self.loads = 0
+        #: Of each load that is to be cut off, how long it has until it is killed; None: only its answer is lost.
+        self.cuts: list[float | None] = []
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float) -> Completed:
-        self.loads += "load" in argv
-        return self.other.run(argv, stdin=stdin, timeout_s=timeout_s)
+        if "load" not in argv:
+            return self.other.run(argv, stdin=stdin, timeout_s=timeout_s)
+        self.loads += 1
+        cut_s = self.cuts.pop(0) if self.cuts else timeout_s
+        ended = self.other.run(argv, stdin=stdin, timeout_s=timeout_s if cut_s is None else cut_s)
+        if cut_s is None:
+            raise late(argv, timeout_s, self.where)
+        return ended
 
     def close(self) -> None:
         self.other.close()
@@ -68,8 +76,8 @@ def commands(running: RealSlurm, monkeypatch: pytest.MonkeyPatch) -> Counted:
 
 @pytest.fixture
 def name() -> str:
-    """An account that no other test has."""
-    return f"physics{next(_numbers)}"
+    """An account that no other test has, nor one whose name begins so."""
+    return f"physics{next(_numbers):03}"
 
 
 class Slurmdbd:
@@ -276,6 +284,25 @@ def test_a_tree_is_made_shown_as_somebody_changed_it_and_mended(
     assert there.associations()[below, ""].limits == {"GrpJobs": "0", "MaxJobs": "5"}
     slurmdbd.tree.delete(id, state)
     assert users_of(there, name) == {}
+
+
+def test_a_tree_whose_writing_is_cut_off_anywhere_is_whole_after_the_next(
+    slurmdbd: Slurmdbd, commands: Counted, there: Accounting, name: str
+) -> None:
+    below = {
+        f"{name}.{i}": {"parent": name, "users": {f"{name}u{i}": {}, f"{name}v{i}": {}}} for i in range(100)
+    }
+    wanted = {name: {"limits": {"MaxJobs": "5"}}, **below}
+    for cut_s in (0.02, 0.05, 0.1, None):
+        commands.cuts = [cut_s]
+        with pytest.raises(Exception, match="did not end within"):
+            created(slurmdbd.tree, accounts=wanted)
+        assert set(users_of(there, name)) <= wanted.keys()
+    id, state = created(slurmdbd.tree, accounts=wanted)
+    assert users_of(there, name) == {account: {*each.get("users", {})} for account, each in wanted.items()}
+    assert there.associations()[name, ""].limits == {"MaxJobs": "5"}
+    assert drift(slurmdbd.tree, id, state) == {}
+    slurmdbd.tree.delete(id, state)
 
 
 def test_a_tree_that_is_too_large_for_one_load_is_written_by_several(
