@@ -59,6 +59,38 @@ def test_a_process_writes_when_it_began_and_ended_where_and_how(programs: Path, 
     assert set(process.cpus) == os.sched_getaffinity(0)
 
 
+@pytest.mark.parametrize("ahead_s", [-7.0, 90.0])
+def test_times_of_machines_with_clocks_of_their_own_are_those_of_the_host(
+    programs: Path, records: Path, ahead_s: float
+) -> None:
+    began = time.time()
+    for name in ("a", "b"):
+        run(command(Job(name, 0, Sleep(0.2)), programs, records))
+    here = read_records(records, began)
+    for path in records.glob("*/*"):
+        _as_of_a_clock_that_is_behind(path, ahead_s)
+
+    for _ in range(2):  # who reads them changes nothing
+        there = read_records(records, began, own_clocks=True)
+        for name in ("a", "b"):
+            (own,), (moved,) = here[name], there[name]
+            assert moved.started_s == pytest.approx(own.started_s, abs=0.05)
+            assert moved.ended_s == pytest.approx(own.ended_s, abs=0.05)
+
+
+def _as_of_a_clock_that_is_behind(path: Path, by_s: float) -> None:
+    """Write a record as a machine would have whose clock is so many seconds behind; its file keeps its times."""
+    by_ns, made = round(by_s * 1e9), path.stat()
+    rank, start_ns, pid = path.name.split(".")
+    lines = []
+    for line in path.read_text().splitlines():
+        words = line.split(" ")
+        lines.append(f"end {int(words[1]) - by_ns} {words[2]}" if words[0] == "end" else line)
+    path.write_text("".join(f"{line}\n" for line in lines))
+    os.utime(path, ns=(made.st_atime_ns, made.st_mtime_ns))
+    path.rename(path.with_name(f"{rank}.{int(start_ns) - by_ns}.{pid}"))
+
+
 def test_its_processors_are_those_that_it_may_run_on(programs: Path, records: Path) -> None:
     one = max(os.sched_getaffinity(0))
     run(["taskset", "--cpu-list", str(one), *command(Job("a", 0, Sleep(0)), programs, records)])

@@ -10,14 +10,19 @@ from typing import Final
 
 from tidepool.clients.slurm import Slurm, SlurmClient, Transport
 from tidepool.cluster.names import CONTROLLER_HOST, KUBERNETES_ADMIN_ACCESS
+from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes_access import access_path
 from tidepool.infrastructures.local import kernel
 from tidepool.lab.errors import LabError
+from tidepool.lab.hosting.contract import Hosting
+from tidepool.lab.hosting.local import LocalHosting
 
 #: On all machines: the volume of /home is mounted there.
 HOME: Final = PurePosixPath("/home")
+#: Infrastructures whose machines may be this host's.
+_HOSTED: Final = ("local", "libvirt")
 #: Below it, what processes are started from, and where they write when they started.
 PROGRAMS: Final = HOME / ".lab" / "programs"
 RECORDS: Final = HOME / ".lab" / "records"
@@ -39,8 +44,8 @@ class Testbed:
         kubeconfig: an administrator's, whose server is reached from within the stack's network; None without a Kubernetes.
         pids: the processes of a machine of the stack (also ``ctl``, ``kube``), as this host sees them, with their names.
         data: Tidepool's data folder.
+        hosting: the pool's machines by way of this host.
         image_roots: by machine of the pool, and ``ctl``, the root of the image that it has in Slurm, where that is built.
-        processors: by machine the host's processors that it is bound to; empty where it is bound to none.
     """
 
     #: pytest takes classes of such names for tests.
@@ -57,8 +62,8 @@ class Testbed:
     kubeconfig: Path | None
     pids: Callable[[str], Mapping[int, str]]
     data: Path
+    hosting: Hosting
     image_roots: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
-    processors: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def slurm(self) -> SlurmClient:
@@ -88,14 +93,14 @@ def plan_testbed(
     Raises:
         LabError: the spec has no such pool.
     """
-    pools = {each.name: each for each in spec.pools if spec.pool_infrastructure(each) == "local"}
+    pools = {each.name: each for each in spec.pools if spec.pool_infrastructure(each) in _HOSTED}
     if not pool and len(pools) == 1:
         (pool,) = pools
     if pool not in pools:
         named = f"no pool {pool!r} of machines here" if pool else "no pool of machines here, or several"
         raise LabError(
-            f"the spec of stack {stack} has {named}; write one under `pools`, on the infrastructure local, and name it as the "
-            f"laboratory's `pool`; there are: {', '.join(pools) or 'none'}"
+            f"the spec of stack {stack} has {named}; write one under `pools`, on the infrastructure local or libvirt, and name it as "
+            f"the laboratory's `pool`; there are: {', '.join(pools) or 'none'}"
         )
     chosen = pools[pool]
     machines = tuple(slot.node_name for slot in chosen.slots())
@@ -112,8 +117,18 @@ def plan_testbed(
         kubeconfig=access_path(data, stack, KUBERNETES_ADMIN_ACCESS) if spec.kubernetes is not None else None,
         pids=lambda machine: processes(data, stack, machine),
         data=data,
+        hosting=_hosting(data, stack, spec, chosen),
         image_roots={machine: images[image] for machine, image in made_of.items() if image in images},
     )
+
+
+def _hosting(data: Path, stack: str, spec: ClusterSpec, pool: ConvergedPool) -> Hosting:
+    here = LocalHosting(data, stack)
+    if spec.pool_infrastructure(pool) == "local":
+        return here
+    from tidepool.lab.hosting.libvirt import hosting_of
+
+    return hosting_of(spec, pool, here)
 
 
 def processes(data: Path, stack: str, machine: str) -> Mapping[int, str]:

@@ -46,8 +46,8 @@ def scientist(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> Person:
     return somebody
 
 
-def _write(person: Person, **changes: Any) -> None:
-    config = {"cluster:spec": SPEC, "tidepool:lab": {**LAB, **changes}}
+def _write(person: Person, spec: Any = SPEC, **changes: Any) -> None:
+    config = {"cluster:spec": spec, "tidepool:lab": {**LAB, **changes}}
     (person.folder / "Pulumi.lab.yaml").write_text(json.dumps({"config": config}))
 
 
@@ -107,6 +107,16 @@ def test_a_scheduler_that_is_not_built_is_told_with_what_builds_it(
     said = _run(scientist, "run")
     assert said.exit_code == errors.LACKS
     assert "slurm: it is not built: `make maui`" in said.output
+    assert _nothing_was_made(scientist)
+
+
+def test_vms_that_are_not_pinned_are_told_with_what_pins_them(scientist: Person) -> None:
+    pool = {**SPEC["pools"][0], "infrastructure": {"name": "libvirt"}, "image": "debian-12-vm-converged"}
+    libvirt = {"volumes": {"home": "10.85.255.254:/home"}, "bridge": "switch"}
+    _write(scientist, {**SPEC, "pools": [pool], "infrastructures": {"libvirt": libvirt}})
+    said = _run(scientist, "run")
+    assert said.exit_code == errors.USAGE
+    assert "pinning: the VMs of pool lab are pinned to no processors" in said.output
     assert _nothing_was_made(scientist)
 
 

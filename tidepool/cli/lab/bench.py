@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.cli.lab.machines import LabMachines
-from tidepool.infrastructures.local import kernel
 from tidepool.lab.campaign import Trial
 from tidepool.lab.drive import Bench, Tried
 from tidepool.lab.errors import LabError
@@ -27,16 +26,16 @@ from tidepool.lab.trial import Surroundings
 _LOOK_S: Final = 2.0
 
 
-def refuse_disturbed(laboratory: Laboratory, data: Path, stack: str) -> None:
+def refuse_disturbed(laboratory: Laboratory, testbed: Testbed) -> None:
     """Look at the host for a moment.
 
     Raises:
         LabError: it throttles, its hypervisor steals time, or other programs use it, more than the laboratory bears.
     """
     host = Host()
-    before = host.sample(time.monotonic(), _own_cpu_s(data, stack))
+    before = host.sample(time.monotonic(), own_cpu_s(testbed.hosting.cpu_s))
     time.sleep(_LOOK_S)
-    after = host.sample(time.monotonic(), _own_cpu_s(data, stack))
+    after = host.sample(time.monotonic(), own_cpu_s(testbed.hosting.cpu_s))
     if amiss := disturbance((before, after), os.cpu_count() or 1, laboratory.disturbance):
         raise LabError(
             f"this machine is disturbed now, and each trial would be: {amiss}. Nothing was made; wait until it is quiet, or write what "
@@ -70,19 +69,22 @@ def make_bench(
         here(trial).chmod(0o1777)
 
     def own_host(at_s: float) -> HostSample:
-        return host.sample(at_s, _own_cpu_s(testbed.data, testbed.stack))
+        return host.sample(at_s, own_cpu_s(testbed.hosting.cpu_s))
 
     bound = {
         f"processors of {name}": ", ".join(map(str, processors))
         for name, processors in machines.processors.items()
     }
+    images = {f"image of {name}": image for name, image in testbed.hosting.images().items()}
     around = Surroundings(
         machines=machines,
         records=lambda trial: Path(testbed.records / trial.id),
         clear_records=clear_records,
-        read_records=lambda trial, began: read_records(here(trial), began),
+        read_records=lambda trial, began: read_records(
+            here(trial), began, own_clocks=testbed.hosting.has_own_clocks
+        ),
         host=own_host,
-        environment={**host.environment(), **_images(testbed), **bound},
+        environment={**host.environment(), **images, **bound},
         disturbed=lambda samples: disturbance(samples, count, laboratory.disturbance),
         unwrap=lambda samples: unwrapped(samples, range_j),
         limit_s=laboratory.limit_s,
@@ -96,16 +98,3 @@ def make_bench(
         told=told,
         begun=begun,
     )
-
-
-def _own_cpu_s(data: Path, stack: str) -> float:
-    return own_cpu_s(lambda: kernel.cpu_seconds(data, stack))
-
-
-def _images(testbed: Testbed) -> dict[str, str]:
-    """Return by machine the digest of its image, which is the name of the folder that has its root."""
-    found = {}
-    for machine in kernel.list_machines(testbed.data, testbed.stack):
-        root = Path(machine.image)
-        found[f"image of {machine.name}"] = root.parent.name if root.name == "root" else root.name
-    return found

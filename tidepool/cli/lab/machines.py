@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +13,6 @@ from typing import Final
 from tidepool.cli import show
 from tidepool.cli.stack import Stack
 from tidepool.cluster.roles import Role
-from tidepool.infrastructures.local import kernel
 from tidepool.lab.errors import LabError, SchedulerFailed
 from tidepool.lab.laboratory import Laboratory
 from tidepool.lab.testbed import Testbed
@@ -81,29 +78,22 @@ class LabMachines:
         self._role = role
 
     def kill(self, machine: int) -> None:
-        """Kill its first process, and so all of them."""
-        name = self.testbed.machines[machine]
-        found = kernel.read_machine(self.testbed.data, self.testbed.stack, name)
-        if found is None or found.pid is None:
-            raise SchedulerFailed(f"machine {name} was to die, and does not run")
-        os.kill(found.pid, signal.SIGKILL)
+        """End it at once, with all that runs there."""
+        self.testbed.hosting.kill(self.testbed.machines[machine])
 
     def revive(self, machine: int) -> None:
         """Boot it again, with the role that it had."""
+        name = self.testbed.machines[machine]
+        self.testbed.hosting.start(name)
         try:
             self.up()
         except LabError as error:
-            raise SchedulerFailed(
-                f"machine {self.testbed.machines[machine]} did not come back: {error}"
-            ) from error
+            raise SchedulerFailed(f"machine {name} did not come back: {error}") from error
 
     def _bind(self) -> None:
         if self.laboratory.pinning == "none":
             return
-        self.processors = {
-            name: kernel.bind_to_processors(self.testbed.data, self.testbed.stack, name)
-            for name in self.testbed.machines
-        }
+        self.processors = {name: self.testbed.hosting.bind(name) for name in self.testbed.machines}
 
     def _tidepool(self, *words: str) -> None:
         command: Sequence[str] = [sys.executable, "-m", "tidepool.cli", "--stack", self.stack.name, *words]

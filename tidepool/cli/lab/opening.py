@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from tidepool.cli.errors import LACKS, USAGE, Failure
 from tidepool.cli.lab.programs import programs_of
 from tidepool.cli.stack import Stack
 from tidepool.cli.stack_spec import described_spec
+from tidepool.clients.transport import ClientError
 from tidepool.engine.config import full_key, to_document
 from tidepool.engine.config_file import read
 from tidepool.images import ImageStore
@@ -20,7 +23,10 @@ from tidepool.lab.laboratory import LAB_KEY, Laboratory, read_laboratory
 from tidepool.lab.programs.build import NO_COMPILER, compiler
 from tidepool.lab.results.store import Results
 from tidepool.lab.schedulers.registry import scheduler_kind
-from tidepool.lab.testbed import Testbed, plan_testbed
+from tidepool.lab.testbed import HOME, Testbed, plan_testbed
+
+#: For a machine to read a small file.
+_ASKED_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,11 @@ def open_laboratory(stack: Stack, campaign: str) -> Opened:
     testbed = plan_testbed(stack.data, stack.name, described_spec(stack), laboratory.pool, roots)
     measured = laboratory.campaign(campaign)
     here = os.sched_getaffinity(0)
-    if wrong := [*_absent(laboratory.processors, here), *_larger(laboratory, measured, testbed)]:
+    if wrong := [
+        *_absent(laboratory.processors, here),
+        *_unbound(laboratory, testbed),
+        *_larger(laboratory, measured, testbed),
+    ]:
         raise Failure(
             "\n  ".join([f"{stack.file}, {LAB_KEY}: this cannot be measured:", *wrong]),
             remedy="nothing was made; change the laboratory's file",
@@ -99,7 +109,8 @@ def refuse_lacking(opened: Opened) -> None:
     Raises:
         Failure: they lack something, all of which is told.
     """
-    _refuse(list(_lacks(opened.laboratory, opened.testbed)), "the stack is up, and nothing was measured")
+    lacks = [*_lacks(opened.laboratory, opened.testbed), *_homes_apart(opened.testbed)]
+    _refuse(lacks, "the stack is up, and nothing was measured")
 
 
 def _refuse(lacks: Sequence[str], came: str) -> None:
@@ -112,6 +123,11 @@ def _absent(processors: Sequence[int], here: set[int]) -> Iterator[str]:
     for processor in sorted({*processors} - here):
         known = ", ".join(map(str, sorted(here)))
         yield f"processors: this machine has no processor {processor} for this process; it has {known}"
+
+
+def _unbound(laboratory: Laboratory, testbed: Testbed) -> Iterator[str]:
+    if laboratory.pinning == "machine" and testbed.hosting.unbound:
+        yield f"pinning: {testbed.hosting.unbound}"
 
 
 def _larger(laboratory: Laboratory, campaign: Campaign, testbed: Testbed) -> Iterator[str]:
@@ -132,6 +148,28 @@ def _lacks(laboratory: Laboratory, testbed: Testbed) -> Iterator[str]:
             f"{entry.name}: {lack}" for lack in scheduler_kind(entry.kind_name).missing(testbed)
         )
     yield from told
+
+
+def _homes_apart(testbed: Testbed) -> Iterator[str]:
+    """Yield machines whose /home is not the one that this host reads: what is written there would not be found."""
+    if not testbed.hosting.has_own_clocks:
+        return
+    seen, token = HOME / ".lab" / "seen", uuid.uuid4().hex
+    here = testbed.here(seen)
+    here.parent.mkdir(parents=True, exist_ok=True)
+    here.write_text(token)
+    for machine in testbed.machines:
+        way = testbed.hosting.way(machine)
+        try:
+            found = way.run(["cat", str(seen)], timeout_s=_ASKED_S).stdout
+        except ClientError as error:
+            yield f"{machine} cannot be asked: {error}"
+            continue
+        if found != token:
+            yield (
+                f"/home {way.where} is not {testbed.home} of this host, from which records are read: export that folder by NFS, and name it "
+                "as `home` of the infrastructure's `volumes`"
+            )
 
 
 def begun_results(opened: Opened, folder: Path) -> Results | None:

@@ -57,7 +57,7 @@ def run_verb(stack: Stack, campaign: str | None, only: Sequence[str]) -> int:
         show.tell(f"campaign {folder.name} is whole already; `tidepool lab run NAME` measures again")
         return errors.OK
     with claim(opened.processors):
-        refuse_disturbed(opened.laboratory, stack.data, stack.name)
+        refuse_disturbed(opened.laboratory, opened.testbed)
         results = begun or begin_results(opened, folder)
         machines = LabMachines(stack, opened.testbed, opened.laboratory, folder / "machines.log")
         show.tell(f"bringing up stack {stack.name}")

@@ -9,6 +9,7 @@ import pytest
 
 from tidepool.clients.here import Here
 from tidepool.lab.errors import LabError
+from tidepool.lab.hosting.local import LocalHosting
 from tidepool.lab.schedulers.flux import KIND
 from tidepool.lab.testbed import PROGRAMS, RECORDS, Testbed
 
@@ -28,6 +29,7 @@ def testbed(tmp_path: Path) -> Testbed:
         kubeconfig=None,
         pids=lambda _: {1: "tidepool-init"},
         data=tmp_path,
+        hosting=LocalHosting(tmp_path, "none"),
     )
 
 

@@ -14,6 +14,7 @@ from tests.golden import golden_image
 from tests.toolchain import kubernetes_tools
 from tests.whole.conftest import a_cluster
 from tidepool.infrastructures.connection import transport
+from tidepool.lab.hosting.local import LocalHosting
 from tidepool.lab.programs.build import MPI_IMAGE, build
 from tidepool.lab.testbed import PROGRAMS, RECORDS, Testbed, processes
 
@@ -55,6 +56,7 @@ def flux_testbed(folder: Path, images: Path, image: str = IMAGE) -> Iterator[Tes
                 kubeconfig=None,
                 pids=lambda machine: processes(cluster.data, cluster.stack, machine),
                 data=cluster.data,
+                hosting=LocalHosting(cluster.data, cluster.stack),
             )
             build(testbed.here(PROGRAMS), mpi_root=mpi_root)
             testbed.here(RECORDS).mkdir(parents=True)

@@ -9,6 +9,7 @@ import pytest
 
 from tidepool.infrastructures.connection import transport
 from tidepool.lab.errors import LabError
+from tidepool.lab.hosting.local import LocalHosting
 from tidepool.lab.schedulers import kubernetes, kueue, volcano
 from tidepool.lab.schedulers.registry import SCHEDULERS, scheduler_kind
 from tidepool.lab.testbed import PROGRAMS, RECORDS, Testbed
@@ -29,6 +30,7 @@ def testbed(tmp_path: Path) -> Testbed:
         kubeconfig=tmp_path / "kubeconfig",
         pids=lambda machine: {},
         data=tmp_path,
+        hosting=LocalHosting(tmp_path, "dev"),
     )
 
 

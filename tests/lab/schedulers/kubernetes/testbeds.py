@@ -11,6 +11,7 @@ from tests.golden import CONVERGED, golden_image, golden_store
 from tests.whole.pools import POOL, PoolCluster, a_pool_cluster
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes_access import access_path
+from tidepool.lab.hosting.local import LocalHosting
 from tidepool.lab.programs.build import MPI_IMAGE, build
 from tidepool.lab.testbed import PROGRAMS, RECORDS, Testbed, processes
 
@@ -46,4 +47,5 @@ def testbed_of(pool: PoolCluster) -> Testbed:
         kubeconfig=access_path(pool.data, pool.stack, "kubernetes-admin"),
         pids=lambda machine: processes(pool.data, pool.stack, machine),
         data=pool.data,
+        hosting=LocalHosting(pool.data, pool.stack),
     )

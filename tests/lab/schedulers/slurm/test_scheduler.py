@@ -13,6 +13,7 @@ import pytest
 from tidepool.clients.slurm import Completed, ControllerDown, JobRequest, JobState, Slots
 from tidepool.clients.slurm import Job as QueueRecord
 from tidepool.lab.errors import LabError, SchedulerFailed
+from tidepool.lab.hosting.local import LocalHosting
 from tidepool.lab.schedulers import slurm
 from tidepool.lab.schedulers.slurm.scheduler import SlurmScheduler
 from tidepool.lab.testbed import PROGRAMS, RECORDS, Testbed
@@ -125,7 +126,8 @@ def testbed(queue: Silenced, tmp_path: Path) -> Testbed:
     nothing: dict[int, str] = {}
     return Simulated(
         stack="s", machines=("n-1",), cpus_per_machine=2, memory_mib=1024, home=tmp_path, programs=PROGRAMS, records=RECORDS,
-        controller=Settings(), kubeconfig=None, pids=lambda _: nothing, data=tmp_path, simulated=queue,
+        controller=Settings(), kubeconfig=None, pids=lambda _: nothing, data=tmp_path, hosting=LocalHosting(tmp_path, "s"),
+        simulated=queue,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from tests.golden import golden_image, golden_store
 from tests.whole.conftest import a_cluster
 from tidepool.infrastructures.connection import transport
+from tidepool.lab.hosting.local import LocalHosting
 from tidepool.lab.programs.build import MPI_IMAGE, build
 from tidepool.lab.testbed import PROGRAMS, RECORDS, Testbed, processes
 
@@ -56,6 +57,7 @@ def slurm_testbed(folder: Path, image: str, **spec: Any) -> Iterator[Testbed]:
             kubeconfig=None,
             pids=lambda machine: processes(cluster.data, cluster.stack, machine),
             data=cluster.data,
+            hosting=LocalHosting(cluster.data, cluster.stack),
         )
         build(testbed.here(PROGRAMS), mpi_root=mpi_root)
         testbed.here(RECORDS).mkdir(parents=True)

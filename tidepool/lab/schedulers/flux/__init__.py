@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from tidepool.clients.transport import ClientError, Transport
 from tidepool.cluster.names import CONTROLLER_HOST
-from tidepool.infrastructures.connection import InMachine
 from tidepool.lab.errors import LabError
 from tidepool.lab.schedulers.contract import Scheduler
 from tidepool.lab.schedulers.flux.brokers import FLUX, Brokers
@@ -19,7 +18,7 @@ _ASKED_S = 30.0
 
 
 def _ways(testbed: Testbed) -> Mapping[str, Transport]:
-    return {name: InMachine(testbed.data, testbed.stack, name) for name in testbed.machines}
+    return {name: testbed.hosting.way(name) for name in testbed.machines}
 
 
 def _missing(testbed: Testbed) -> tuple[str, ...]:
