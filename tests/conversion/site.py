@@ -248,7 +248,7 @@ class _Reached:
         self._moment("roles")
         return self._site.machine.roles_now()
 
-    def take(self, role: Role) -> None:
+    def take(self, role: Role) -> frozenset[Role]:
         self._moment(f"take {role}")
         if role == "kubernetes" and not self._inbox:
             raise ConversionError("it was given no bootstrap token")
@@ -256,13 +256,15 @@ class _Reached:
         self._site.moment()
         self._site.machine.start(role, self._inbox[-1].text if self._inbox else "")
         self._site.moment()
+        return self._site.machine.roles_now()
 
-    def lose(self, role: Role) -> None:
+    def lose(self, role: Role) -> frozenset[Role]:
         self._moment(f"lose {role}")
         self._site.machine.stop(role)
         self._site.moment()
         self._site.machine.credentials.discard(role)
         self._site.moment()
+        return self._site.machine.roles_now()
 
     def can_image(self) -> bool:
         return self._site.machine.disk is not None

@@ -197,7 +197,7 @@ class FakeMachine:
         self._call("roles", answers=not self.is_blank)
         return self.roles_now()
 
-    def take(self, role: Role) -> None:
+    def take(self, role: Role) -> frozenset[Role]:
         self._call(f"take {role}")
         self.credentials.add(role)
         self._world.happen(f"machine.take {role} half")
@@ -207,8 +207,9 @@ class FakeMachine:
         if begins:  # services that run already tell nobody again
             self._world.sides[role].taken(self._world.time)
         self._world.happen(f"machine.take {role}!")
+        return self.roles_now()
 
-    def lose(self, role: Role) -> None:
+    def lose(self, role: Role) -> frozenset[Role]:
         self._call(f"lose {role}", answers=not self.is_blank)
         self._world.sides[role].stopped()
         self.running.discard(role)
@@ -217,6 +218,7 @@ class FakeMachine:
         self._world.happen(f"machine.lose {role} nearly")
         self.left.discard(role)
         self._world.happen(f"machine.lose {role}!")
+        return self.roles_now()
 
     def left_behind(self, role: Role) -> tuple[str, ...]:
         return (f"/var/lib/{role}",) if role in self.left else ()

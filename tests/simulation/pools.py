@@ -60,19 +60,20 @@ class PoolMachine:
     def roles(self) -> frozenset[Role]:
         return frozenset(self.running)
 
-    def take(self, role: Role) -> None:
+    def take(self, role: Role) -> frozenset[Role]:
         self.running.add(role)
         self.starts += 1
         if role == "slurm":
             start = self.starts
             self.clock.after(_SLURMD_S, lambda: self._register(start))
-            return
+            return self.roles()
         shape = self.pool.shape
         self.kubernetes.start_kubelet(
             self.name, self.token, labels=self.labels, cpus=shape.cpus, memory_mib=shape.memory_mib
         )
+        return self.roles()
 
-    def lose(self, role: Role) -> None:
+    def lose(self, role: Role) -> frozenset[Role]:
         self.running.discard(role)
         self.starts += 1
         if role == "slurm":
@@ -80,6 +81,7 @@ class PoolMachine:
         else:
             self.kubernetes.stop_kubelet(self.name)
             self.kubernetes.wipe(self.name)
+        return self.roles()
 
     def can_image(self) -> bool:
         return False

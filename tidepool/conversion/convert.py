@@ -108,6 +108,8 @@ class _Drive:
     _look: Look | None = None
     #: The roles that the machine said it has, and until when that is known; forgotten when it is changed.
     _roles: tuple[frozenset[Role], datetime] | None = None
+    #: How long that is, by how long the machine took to answer.
+    _roles_last: timedelta = _ROLES_LAST
 
     def to_the_end(self) -> Conversion:
         """Look, do, write; until it has ended.
@@ -221,9 +223,9 @@ class _Drive:
             case "take":
                 # What it was prepared with may be used up, whatever becomes of this.
                 self._prepared = False
-                self.parties.machine.take(act.role)
+                self._know_roles(self.parties.machine.take, act.role)
             case "lose":
-                self.parties.machine.lose(act.role)
+                self._know_roles(self.parties.machine.lose, act.role)
             case "image":
                 self.parties.machine.image(act.role)
             case "hand_over":
@@ -236,8 +238,13 @@ class _Drive:
             roles = self.parties.machine.roles()
             answered = self.pace.now()
             pause = max(_ROLES_LAST, _PAUSE_PER_ANSWER * (answered - asked))
-            self._roles = roles, answered + min(pause, _ROLES_LAST_AT_MOST)
+            self._roles_last = min(pause, _ROLES_LAST_AT_MOST)
+            self._roles = roles, answered + self._roles_last
         return self._roles[0]
+
+    def _know_roles(self, change: Callable[[Role], frozenset[Role]], role: Role) -> None:
+        """Change the machine, which tells its roles when it has done so: it need not be asked at once."""
+        self._roles = change(role), self.pace.now() + self._roles_last
 
     def _pause(self) -> None:
         self.pace.wait(_LONGEST_S if self.conversion.phase == "emptying" else _LONGEST_CHANGE_S)

@@ -55,19 +55,19 @@ class RoleProgram:
     imaging: Imaging | None = None
 
     def roles(self) -> frozenset[Role]:
-        told = self._ask_unless_blank("roles", None, self.start_s) or {"roles": ()}
-        return frozenset(cast("Sequence[Role]", told["roles"]))
+        return _roles_in(self._ask_unless_blank("roles", None, self.start_s))
 
-    def take(self, role: Role) -> None:
+    def take(self, role: Role) -> frozenset[Role]:
         files = [
             asdict(file) | {"content": base64.b64encode(file.content).decode()} for file in self.files(role)
         ]
-        self._ask("take", role, self.start_s, files=files)
+        return _roles_in(self._ask("take", role, self.start_s, files=files))
 
-    def lose(self, role: Role) -> None:
-        told = self._ask_unless_blank("lose", role, self.stop_s) or {"left": ()}
-        if left := told["left"]:
+    def lose(self, role: Role) -> frozenset[Role]:
+        told = self._ask_unless_blank("lose", role, self.stop_s)
+        if told is not None and (left := told["left"]):
             raise ConversionError(f"{self.node} lost the role {role}, but there is still {', '.join(left)}")
+        return _roles_in(told)
 
     def can_image(self) -> bool:
         return self.imaging is not None
@@ -126,6 +126,11 @@ class RoleProgram:
         if "error" in answer:
             raise ConversionError(f"{self.node}: {answer['error']}")
         return answer
+
+
+def _roles_in(told: Mapping[str, Any] | None) -> frozenset[Role]:
+    """Return the roles that a machine told of; of one that has nothing on it, none."""
+    return frozenset(cast("Sequence[Role]", told["roles"] if told is not None else ()))
 
 
 def kubernetes_files(files: Sequence[RoleFile], *, pods: IPv4Network, bootstrap: str) -> tuple[RoleFile, ...]:

@@ -72,14 +72,21 @@ def table(role: str) -> list[tuple[str, str, int]]:
     return [(name, state, int(pid)) for name, state, pid, _, its in fields if its == role]
 
 
-def units(role: str) -> list[tuple[str, str, int]]:
-    """The same of systemd, in the order in which they start."""
+def unit_names(role: str) -> list[str]:
+    """A role's services as systemd calls them, in the order in which they start. Nobody is asked for it."""
     try:
         with open(f"{UNITS}/tidepool-{role}.target", encoding="utf-8") as file:
             wants = [line for line in file.read().splitlines() if line.startswith("Wants=")]
     except FileNotFoundError:
         return []
-    names = [name for line in wants for name in line[len("Wants=") :].split()]
+    return [name for line in wants for name in line[len("Wants=") :].split()]
+
+
+def units(role: str) -> list[tuple[str, str, int]]:
+    """The same of systemd."""
+    names = unit_names(role)
+    if not names:
+        return []
     told = command("systemctl", "show", "--property=Id,ActiveState,SubState,MainPID", "--", *names)
     found, its = {}, {}
     for line in [*told, ""]:
@@ -145,6 +152,11 @@ def secret_files(path: str) -> Iterator[str]:
 
 def links(prefixes: list[str]) -> list[str]:
     return [name for name in sorted(os.listdir("/sys/class/net")) if name.startswith(tuple(prefixes))]
+
+
+def roles(layouts: Mapping[str, Request]) -> list[str]:
+    """The roles that the machine has, of these."""
+    return [role for role, layout in layouts.items() if has(role, layout)]
 
 
 def left(role: str, layout: Request) -> list[str]:
@@ -230,12 +242,12 @@ def take(request: Request) -> None:
     for other, layout in request["layouts"].items():
         if other != role and has(other, layout):
             raise Refused(f"it still has the role {other}, which it has to lose first")
-    if not services(role):
+    before = rows(role)
+    if not before:
         raise Refused(f"its boot has no services of the role {role}; `tidepool up` makes it anew")
     os.makedirs(ROLES, 0o700, exist_ok=True)
     paths = [file["path"] for file in request["files"]]
     write(record(role), "\n".join(dict.fromkeys((*put_there(role), *paths))).encode(), 0o600, 0, 0)
-    before = rows(role)
     changed = sum(put(file) for file in request["files"]) > 0
     old = {pid for _, _, pid in before if pid and changed}
     write(marker(role), b"", 0o600, 0, 0)
@@ -264,12 +276,19 @@ def lose(request: Request) -> list[str]:
     role, layout = request["role"], request["layouts"][request["role"]]
     remove(marker(role))
     if is_systemd():
-        have_done(request, "stop", [name for name, _, _ in rows(role)])
+        have_done(request, "stop", unit_names(role))
     else:
         os.kill(1, _HANG_UP)
-    wait(request, lambda: set(services(role).values()) <= {"off", "failed"}, "did not stop")
+    states = {}
+
+    def has_stopped() -> bool:
+        states.update(services(role))
+        return set(states.values()) <= {"off", "failed"}
+
+    wait(request, has_stopped, "did not stop")
     if is_systemd():
-        command("systemctl", "reset-failed", "--", *services(role))
+        if failed := [name for name, state in states.items() if state == "failed"]:
+            command("systemctl", "reset-failed", "--", *failed)
         end_all(role, layout)
         for mount in mounts(layout):
             command("umount", "--lazy", "--", mount)
@@ -452,12 +471,14 @@ def answer(request: Request) -> dict[str, Any]:
     layouts = request["layouts"]
     match request["verb"]:
         case "roles":
-            return {"roles": [role for role, layout in layouts.items() if has(role, layout)]}
+            return {"roles": roles(layouts)}
         case "take":
             take(request)
-            return {}
+            return {"roles": roles(layouts)}
         case "lose":
-            return {"left": lose(request)}
+            # One that left nothing has been looked at.
+            others = {role: layout for role, layout in layouts.items() if role != request["role"]}
+            return {"left": lose(request), "roles": roles(others)}
         case "left":
             return {"left": left(request["role"], layouts[request["role"]])}
     raise Refused(f"nobody knows how to {request['verb']}")

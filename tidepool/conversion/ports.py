@@ -42,12 +42,15 @@ class Machine(Protocol):
         """Return the roles whose services run, or whose credentials are there. More than one is a fault, which is told."""
         ...
 
-    def take(self, role: Role) -> None:
-        """Put the role's credentials there, and start its services; returns when they were started."""
+    def take(self, role: Role) -> frozenset[Role]:
+        """Put the role's credentials there, and start its services; returns the roles that it has, when they were started."""
         ...
 
-    def lose(self, role: Role) -> None:
-        """Stop its services and all that they started, shred its credentials, unmount and remove what it left."""
+    def lose(self, role: Role) -> frozenset[Role]:
+        """Stop its services and all that they started, shred its credentials, unmount and remove what it left.
+
+        Returns the roles that it has then.
+        """
         ...
 
     def can_image(self) -> bool:
