@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from tidepool.lab.programs.records import read_records
 from tidepool.lab.results.store import Results
 from tidepool.lab.trial import Surroundings
 
+is_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system, which takes root")
 LABORATORY = read_laboratory(
     {
         "schedulers": ["slurm", "kubernetes"],
@@ -117,6 +120,27 @@ def test_one_that_was_killed_goes_on_where_it_was(lab: Lab) -> None:
     assert [trial for trial in done.done if not trial.is_warm_up] == trials[4:]
     assert lab.results.is_whole
     assert kept == {trial: lab.results.outcome(trial) for trial in trials[2:4]}
+
+
+@is_root
+def test_one_that_had_no_room_for_its_results_goes_on_when_there_is(lab: Lab) -> None:
+    disk = lab.results.folder / "trials"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk], check=True)
+    try:
+        with pytest.raises(LabError, match="cannot be written: No space left on device; free some space"):
+            lab.drive()
+        kept = {trial: lab.results.outcome(trial) for trial in lab.results.done()}
+        assert kept
+        assert lab.results.missing()
+        subprocess.run(["mount", "-o", "remount,size=1m", disk], check=True)
+        done = lab.drive()
+        assert not {trial for trial in done.done if not trial.is_warm_up} & kept.keys()
+        assert lab.results.is_whole
+        for trial, outcome in kept.items():
+            assert trial.is_warm_up or lab.results.outcome(trial) == outcome
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_a_trial_that_is_disturbed_is_kept_beside_and_tried_again(lab: Lab) -> None:

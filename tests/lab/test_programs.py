@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from tidepool.lab.outcome import ProcessRecord
 from tidepool.lab.programs import SOURCES
 from tidepool.lab.programs.build import build
 from tidepool.lab.programs.command import command
-from tidepool.lab.programs.records import read_records
+from tidepool.lab.programs.records import clear_records, read_records, refuse_full
 from tidepool.lab.workload import Compute, Job, RunKernel, Sleep
 
+is_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system, which takes root")
 WITHOUT_MPI = ("probe", "matrix", "stream")
 
 
@@ -76,6 +78,30 @@ def test_times_of_machines_with_clocks_of_their_own_are_those_of_the_host(
             (own,), (moved,) = here[name], there[name]
             assert moved.started_s == pytest.approx(own.started_s, abs=0.05)
             assert moved.ended_s == pytest.approx(own.ended_s, abs=0.05)
+
+
+@is_root
+def test_a_trial_whose_processes_had_no_room_for_records_is_told(programs: Path, records: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", records], check=True)
+    try:
+        trial = records / "trial"
+        clear_records(trial)
+        refuse_full(trial)
+        assert not list(trial.iterdir())
+        with suppress(OSError), (records / "other").open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+        assert run(command(Job("a", 0, Sleep(0)), programs, trial)).returncode == 73
+        with pytest.raises(
+            LabError, match=r"trial, where .* takes no more: No space left .*; free some space"
+        ):
+            refuse_full(trial)
+        (records / "other").unlink()
+        clear_records(trial)
+        assert run(command(Job("a", 0, Sleep(0)), programs, trial)).returncode == 0
+        refuse_full(trial)
+    finally:
+        subprocess.run(["umount", records], check=True)
 
 
 def _as_of_a_clock_that_is_behind(path: Path, by_s: float) -> None:

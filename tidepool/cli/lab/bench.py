@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +14,8 @@ from tidepool.lab.drive import Bench, Tried
 from tidepool.lab.errors import LabError
 from tidepool.lab.host import Host, disturbance, own_cpu_s, unwrapped
 from tidepool.lab.laboratory import Laboratory
-from tidepool.lab.outcome import HostSample
-from tidepool.lab.programs.records import read_records
+from tidepool.lab.outcome import HostSample, ProcessRecord
+from tidepool.lab.programs.records import clear_records, read_records, refuse_full
 from tidepool.lab.schedulers.contract import Scheduler
 from tidepool.lab.schedulers.registry import scheduler_kind
 from tidepool.lab.testbed import Testbed
@@ -61,12 +60,9 @@ def make_bench(
     def here(trial: Trial) -> Path:
         return testbed.here(testbed.records) / trial.id
 
-    def clear_records(trial: Trial) -> None:
-        """Empty the folder, into which whoever runs a job writes: root in Slurm, root in pods."""
-        if here(trial).exists():
-            shutil.rmtree(here(trial))
-        here(trial).mkdir(parents=True)
-        here(trial).chmod(0o1777)
+    def read(trial: Trial, began: float) -> Mapping[str, tuple[ProcessRecord, ...]]:
+        refuse_full(here(trial))
+        return read_records(here(trial), began, own_clocks=testbed.hosting.has_own_clocks)
 
     def own_host(at_s: float) -> HostSample:
         return host.sample(at_s, own_cpu_s(testbed.hosting.cpu_s))
@@ -79,10 +75,8 @@ def make_bench(
     around = Surroundings(
         machines=machines,
         records=lambda trial: Path(testbed.records / trial.id),
-        clear_records=clear_records,
-        read_records=lambda trial, began: read_records(
-            here(trial), began, own_clocks=testbed.hosting.has_own_clocks
-        ),
+        clear_records=lambda trial: clear_records(here(trial)),
+        read_records=read,
         host=own_host,
         environment={**host.environment(), **images, **bound},
         disturbed=lambda samples: disturbance(samples, count, laboratory.disturbance),

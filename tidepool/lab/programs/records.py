@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +19,8 @@ from tidepool.lab.outcome import ProcessRecord
 
 _FILE: Final = re.compile(r"(?P<rank>\d+)\.(?P<start_ns>\d+)\.(?P<pid>\d+)")
 _NS: Final = 1_000_000_000
+#: The least that file systems give a file, in bytes.
+_PAGE: Final = 4096
 
 
 def read_records(
@@ -44,6 +49,40 @@ def read_records(
             name: [_moved(each, ahead_s[each[0].machine]) for each in job] for name, job in found.items()
         }
     return MappingProxyType({name: tuple(record for record, _ in job) for name, job in found.items()})
+
+
+def clear_records(records: Path) -> None:
+    """Make a trial's folder, or empty it: whoever runs a job writes into it, root in Slurm, root in pods.
+
+    Raises:
+        LabError: nothing can be written there.
+    """
+    with _written(records):
+        if records.exists():
+            shutil.rmtree(records)
+        records.mkdir(parents=True)
+        records.chmod(0o1777)
+
+
+def refuse_full(records: Path) -> None:
+    """Write where processes have written: where nobody can, they could not either, and their jobs have failed for it.
+
+    Raises:
+        LabError: nothing can be written there.
+    """
+    with _written(records), tempfile.NamedTemporaryFile(dir=records, buffering=0) as file:
+        file.write(bytes(_PAGE))
+
+
+@contextmanager
+def _written(records: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LabError(
+            f"{records}, where processes write their records, takes no more: {error.strerror}; free some space and run the campaign "
+            "again, which goes on with this trial"
+        ) from error
 
 
 _Made = tuple[ProcessRecord, float]
