@@ -292,7 +292,7 @@ def test_taking_and_losing_go_on_where_they_were_cut_off(pool: Pool, role: Role)
     assert _disk(pool) == disk
 
 
-def _lasts_s(call: Callable[[Role], None], role: Role) -> float:
+def _lasts_s(call: Callable[[Role], object], role: Role) -> float:
     started = time.monotonic()
     call(role)
     return time.monotonic() - started
@@ -308,7 +308,7 @@ class _Lasting:
 
     seconds: float
 
-    def is_cut_off(self, call: Callable[[Role], None], role: Role) -> bool:
+    def is_cut_off(self, call: Callable[[Role], object], role: Role) -> bool:
         try:
             self.seconds = min(self.seconds, _lasts_s(call, role))
         except ConversionError as error:

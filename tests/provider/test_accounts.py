@@ -292,7 +292,7 @@ def test_a_tree_whose_writing_is_cut_off_anywhere_is_whole_after_the_next(
     below = {
         f"{name}.{i}": {"parent": name, "users": {f"{name}u{i}": {}, f"{name}v{i}": {}}} for i in range(100)
     }
-    wanted = {name: {"limits": {"MaxJobs": "5"}}, **below}
+    wanted: dict[str, dict[str, Any]] = {name: {"limits": {"MaxJobs": "5"}}, **below}
     for cut_s in (0.02, 0.05, 0.1, None):
         commands.cuts = [cut_s]
         with pytest.raises(Exception, match="did not end within"):
