@@ -1,4 +1,4 @@
-"""A chart and the single values of a campaign that was run twice, beside its page."""
+"""A chart of a campaign that was run twice, beside its page."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.schedulers_values import schedulers_of, values_of, workloads_of
 from tidepool.charts import FAINT, PALETTE, figure, plain, write_drawing
-from tidepool.lab.results.store import Results
-from tidepool.lab.statistics.figures import figures_of
+from tidepool.lab.statistics.figures import Figures
 from tidepool.lab.statistics.measure import measure_of
 
 if TYPE_CHECKING:
@@ -21,16 +21,7 @@ DRAWN: Final = ("submit_to_start_seconds", "makespan_seconds", "scheduler_cpu_se
 _APART: Final = 0.15
 
 
-def values_of(results: Results, measure: str) -> dict[tuple[str, str], list[float]]:
-    """Return the values of a measure by scheduler and workload, in the order of repeats."""
-    values: dict[tuple[str, str], list[float]] = {}
-    for trial, own in figures_of(results).items():
-        if measure in own:
-            values.setdefault((trial.scheduler, trial.workload), []).append(own[measure])
-    return values
-
-
-def write_chart(runs: tuple[Results, Results], path: Path) -> None:
+def write_chart(runs: Sequence[Figures], path: Path) -> None:
     """Draw both runs: repeats as dots, medians of the first run filled and of the second hollow.
 
     Raises:
@@ -39,21 +30,10 @@ def write_chart(runs: tuple[Results, Results], path: Path) -> None:
     write_drawing(lambda: _figure(runs), [path])
 
 
-def write_values(runs: tuple[Results, Results], path: Path) -> None:
-    """Write every single value of every measure as CSV: a row for each trial, runs 1 and 2."""
-    import polars as pl
-
-    from tidepool.lab.results.frames import figures
-
-    each = [figures(results).with_columns(run=pl.lit(run)) for run, results in enumerate(runs, 1)]
-    values = pl.concat(each).with_columns(pl.col("value").round_sig_figs(6))
-    values.pivot("measure", index=["run", "scheduler", "workload", "repeat"], values="value").write_csv(path)
-
-
-def _figure(runs: tuple[Results, Results]) -> Figure:
+def _figure(runs: Sequence[Figures]) -> Figure:
     from matplotlib.ticker import LogLocator, NullLocator
 
-    schedulers, workloads = runs[0].campaign.schedulers, runs[0].campaign.workloads
+    schedulers, workloads = schedulers_of(runs[0]), workloads_of(runs[0])
     drawing = figure((3.6 * len(DRAWN) + 1.2, 0.75 * len(workloads) + 1.4), "")
     panels: Any = drawing.subplots(1, len(DRAWN), squeeze=False, sharey=True)
     for axes, measure in zip(panels[0], DRAWN, strict=True):

@@ -103,12 +103,17 @@ def compare_all_schedulers(results: Results, measures: Collection[str] = ()) -> 
         LabError: the campaign is not whole.
     """
     _require_whole(results)
-    figures = figures_of(results)
-    pairs = combinations(results.campaign.schedulers, 2)
+    return compare_each_two(figures_of(results), results.campaign.schedulers, measures)
+
+
+def compare_each_two(
+    figures: Figures, schedulers: Sequence[str], measures: Collection[str] = ()
+) -> tuple[Difference, ...]:
+    """Return the same of figures of a whole campaign, wherever they are from."""
     return _decided(
         [
             column
-            for one, other in pairs
+            for one, other in combinations(schedulers, 2)
             for column in _columns((one, one, figures), (other, other, figures), measures)
         ]
     )
@@ -130,21 +135,36 @@ def compare(left: Results, right: Results, measures: Collection[str] = ()) -> tu
         for results in (left, right)
     )
     common = [each for each in left.campaign.schedulers if each in right.campaign.schedulers]
-    found = [
-        column
-        for scheduler in common
-        for column in _columns(
-            (f"{left.campaign.name}: {scheduler}", scheduler, left_figures),
-            (f"{right.campaign.name}: {scheduler}", scheduler, right_figures),
-            measures,
-        )
-    ]
+    found = compare_figures(
+        (left.campaign.name, left_figures), (right.campaign.name, right_figures), common, measures
+    )
     if not found:
         raise LabError(
             f"{left.campaign.name} and {right.campaign.name} have no scheduler with a workload of the same parameters in common; "
             f"compare campaigns of one laboratory's file{': ' + ', '.join(changed) + ' changed' if changed else ''}"
         )
-    return _decided(found)
+    return found
+
+
+def compare_figures(
+    left: tuple[str, Figures],
+    right: tuple[str, Figures],
+    schedulers: Sequence[str],
+    measures: Collection[str] = (),
+) -> tuple[Difference, ...]:
+    """Return the same of figures of two whole campaigns with the same workloads, wherever they are from; each has its campaign's name."""
+    (left_name, left_figures), (right_name, right_figures) = left, right
+    return _decided(
+        [
+            column
+            for scheduler in schedulers
+            for column in _columns(
+                (f"{left_name}: {scheduler}", scheduler, left_figures),
+                (f"{right_name}: {scheduler}", scheduler, right_figures),
+                measures,
+            )
+        ]
+    )
 
 
 def changed_workloads(left: Results, right: Results) -> tuple[str, ...]:

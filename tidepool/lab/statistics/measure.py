@@ -83,7 +83,8 @@ def measure_of(name: str) -> Measure:
     if name in MEASURES:
         return MEASURES[name]
     if name.startswith(_BY_SIZE):
-        return Measure(name, "s", "lower", f"launch of {name.removeprefix(_BY_SIZE)} tasks, median")
+        tasks = name.removeprefix(_BY_SIZE)
+        return Measure(name, "s", "lower", f"launch of {tasks} {'task' if tasks == '1' else 'tasks'}, median")
     found = _FIGURE.fullmatch(name)
     if not found:
         raise LabError(
