@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from cs.client import CloudStack
@@ -121,28 +120,31 @@ def cloudstack_world() -> Iterator[CloudStackWorld]:
 
 
 @contextmanager
-def simulator_world() -> Iterator[SimulatorWorld]:
+def simulated() -> Iterator[SimulatorWorld]:
+    """The world of the simulator that the environment names; else of the stand-in, so that its own steps are tried in any case."""
+    if SIMULATOR in os.environ:
+        with simulator_world(ApiLocation(os.environ[SIMULATOR]).open()) as world:
+            yield world
+        return
+    cloud = Cloud()
+    cloud.templates["t"] = {"id": "t", "name": "CentOS", "isready": True, "hypervisor": "KVM", "tags": []}
+    with served(cloud) as endpoint, simulator_world(client(endpoint)) as world:
+        yield world
+    assert (cloud.vms, cloud.networks) == ({}, {})
+
+
+def _named(what: str, found: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The one that the environment names, or the first."""
+    return next(each for each in found if each["name"] == os.environ.get(f"{SIMULATOR}_{what}", each["name"]))
+
+
+@contextmanager
+def simulator_world(api: Api) -> Iterator[SimulatorWorld]:
     """With a network of its own, which goes at the end."""
-    api = ApiLocation(os.environ[SIMULATOR]).open()
     stack = f"t{uuid.uuid4().hex[:8]}"
-    named = partial(os.environ.get, default="")
-    zone = next(
-        each
-        for each in api.listed("listZones")
-        if each["name"] == named(f"{SIMULATOR}_ZONE") or not named(f"{SIMULATOR}_ZONE")
-    )
-    templates = api.listed("listTemplates", templatefilter="executable", zoneid=zone["id"])
-    template = next(
-        each
-        for each in templates
-        if each["name"] == named(f"{SIMULATOR}_TEMPLATE") or not named(f"{SIMULATOR}_TEMPLATE")
-    )
-    offerings = api.listed("listServiceOfferings")
-    offering = next(
-        each
-        for each in offerings
-        if each["name"] == named(f"{SIMULATOR}_OFFERING") or not named(f"{SIMULATOR}_OFFERING")
-    )
+    zone = _named("ZONE", api.listed("listZones"))
+    template = _named("TEMPLATE", api.listed("listTemplates", templatefilter="executable", zoneid=zone["id"]))
+    offering = _named("OFFERING", api.listed("listServiceOfferings"))
     of_network = next(
         each
         for each in api.listed("listNetworkOfferings")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -14,7 +13,7 @@ from typing import Protocol
 import pytest
 
 from tests.infrastructures.aws_world import aws_world
-from tests.infrastructures.cloudstack_world import SIMULATOR, cloudstack_world, simulator_world
+from tests.infrastructures.cloudstack_world import cloudstack_world, simulated
 from tests.infrastructures.ironic.server import Server, ironic
 from tests.infrastructures.ironic_world import ironic_world
 from tests.infrastructures.kubernetes_world import KubernetesWorld
@@ -151,11 +150,8 @@ def ironic_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 #: Those of real services that take their time.
 _REAL = [pytest.param(name, marks=pytest.mark.slow) for name in ("ironic", "libvirtd")]
 
-#: A CloudStack that somebody has, where the environment says so (`docs/infrastructures/cloudstack.md`).
-_SIMULATORS = ["cloudstack-simulator"] if SIMULATOR in os.environ else []
 
-
-@pytest.fixture(params=[*FAKES, *SERVED, *_SIMULATORS, "toy", "local", *_REAL])
+@pytest.fixture(params=[*FAKES, *SERVED, "cloudstack-simulator", "toy", "local", *_REAL])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if request.param in FAKES:
         yield FAKES[request.param]()
@@ -164,9 +160,9 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         with SERVED[request.param]() as served:
             yield served
         return
-    if request.param in _SIMULATORS:
-        with simulator_world() as simulated:
-            yield simulated
+    if request.param == "cloudstack-simulator":
+        with simulated() as somebodys:
+            yield somebodys
         return
     if request.param == "toy":
         yield ToyWorld(MakingToys(request.getfixturevalue("tmp_path")))

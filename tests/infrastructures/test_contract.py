@@ -20,6 +20,7 @@ pytestmark = [
 
 #: By the names of worlds.
 OBJECTS = {name: descriptor(name).objects for name in BUILT_IN}
+OBJECTS["cloudstack-simulator"] = OBJECTS["cloudstack"]
 
 
 def test_nothing_there_is_nothing_and_deleting_it_succeeds(world: World) -> None:
