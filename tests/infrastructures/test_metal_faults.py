@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from tests import versions
 from tests.infrastructures.conftest import a_request
@@ -22,6 +15,7 @@ from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.boot_media.credentials import read_credentials
 from tidepool.infrastructures.metal.inventory import Claim, Need
+from tidepool.infrastructures.metal.preflight import described
 from tidepool.infrastructures.metal.redfish import Conflict, Silent
 
 pytestmark = [
@@ -94,6 +88,13 @@ def test_firmware_without_a_virtual_cd_is_no_host_and_a_shape_larger_than_any_is
     assert "alpha: it has 16 cpus, and the shape 99" in said
     assert "its firmware has no virtual CD" in said
     assert world.infrastructure.create(a_request("one")).machine_id.startswith("beta/")
+
+
+def test_firmware_is_listed_as_the_bmc_has_it_and_one_that_lists_none_says_so(world: MetalWorld) -> None:
+    bmc = world.infrastructure.hosts.bmc("alpha")
+    assert "firmware not told" in described(bmc.facts(whole=True))
+    world.bmcs.firmware |= {"NIC.Slot.1": "22.31.6", "BMC": "6.10.80"}
+    assert ", BMC 6.10.80, NIC.Slot.1 22.31.6, " in described(bmc.facts(whole=True))
 
 
 def test_a_host_that_answers_500_costs_no_node(world: MetalWorld) -> None:
@@ -228,26 +229,9 @@ def test_a_file_of_credentials_is_one_line_that_nobody_else_reads(
 
 
 def test_a_certificate_of_somebody_else_is_refused_and_one_of_the_ca_trusted(tmp_path: Path) -> None:
-    from tests.infrastructures.metal.bmcs import bmcs
+    from tests.infrastructures.metal.bmcs import bmcs, signed_for_itself
 
-    key = ec.generate_private_key(ec.SECP256R1())
-    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bmc")]), datetime.now(UTC)
-    address = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(address, critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    ca, whole = tmp_path / "ca.pem", tmp_path / "whole.pem"
-    ca.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    whole.write_bytes(secret + ca.read_bytes())
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(whole)
+    context, ca = signed_for_itself(tmp_path)
     with bmcs("alpha", context=context) as made:
         with pytest.raises(Permanent, match=r"the certificate of https://127.* is not trusted.* in ca"):
             made.entry("alpha").location.open()

@@ -17,11 +17,17 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from ipaddress import IPv4Address
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.wrappers import Request, Response
 
@@ -39,6 +45,7 @@ with warnings.catch_warnings():
 USER, PASSWORD = "operator", "correct-horse"
 BOOTS = "/images/"
 ROOT = "/redfish/v1/Systems/"
+FIRMWARE = "/redfish/v1/UpdateService/FirmwareInventory"
 
 
 class Quiet(WSGIRequestHandler):
@@ -110,6 +117,8 @@ class Bmcs:
     read_only: set[str] = field(default_factory=set)
     deaf: set[str] = field(default_factory=set)
     no_media: set[str] = field(default_factory=set)
+    #: What they list of their firmware, by its names; sushy-tools says where such a list is, and has none.
+    firmware: dict[str, str] = field(default_factory=dict)
     lose: int = 0
     before_tag: Callable[[str], object] | None = None
     #: Called before each request that changes something, and after it was done, before it is answered.
@@ -174,7 +183,16 @@ class Bmcs:
                 return self._tagged(name, said["AssetTag"], request)
             if not rest and request.method == "GET":
                 return self._with_tag(name, request)
+        if self.firmware and request.path.startswith(FIRMWARE):
+            return self._listed(request.path.removeprefix(FIRMWARE).strip("/"))
         return sushy_tools.app
+
+    def _listed(self, name: str) -> Response:
+        """The list of firmware, or one of it."""
+        members = [{"@odata.id": f"{FIRMWARE}/{each}"} for each in self.firmware]
+        one = {"Id": name, "Version": self.firmware.get(name)}
+        said = {"Name": name or "Firmware", **(one if name else {"Members": members})}
+        return Response(json.dumps(said), content_type="application/json")
 
     def _tagged(self, name: str, tag: str, request: Request) -> Response:
         if self.before_tag is not None:
@@ -196,6 +214,29 @@ class Bmcs:
         document = json.loads(said.get_data()) | {"AssetTag": self.tags[name]}
         headers = {"ETag": self._etag(name)} if self.etags else {}
         return Response(json.dumps(document), said.status_code, headers, content_type="application/json")
+
+
+def signed_for_itself(folder: Path) -> tuple[ssl.SSLContext, Path]:
+    """What BMCs at 127.0.0.1 are served with, and the certificate of who signed theirs."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bmc")]), datetime.now(UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(address, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    ca, whole = folder / "ca.pem", folder / "whole.pem"
+    ca.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    whole.write_bytes(secret + ca.read_bytes())
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(whole)
+    return context, ca
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.infrastructures.metal.bmcs import bmcs, signed_for_itself
 from tests.infrastructures.metal.specs import HOSTS, spec
 from tests.infrastructures.nomad.test_page import options
 from tests.repository import ROOT
@@ -65,6 +66,42 @@ def test_all_that_is_wrong_is_told_at_once_and_one_host_that_is_down_holds_up_no
     assert [f"{path}.hosts.alpha: nothing answers" in noted[0], "node x-1 of the stack two" in noted[1]] == [
         True
     ] * 2
+
+
+def test_bmcs_with_a_wrong_certificate_or_password_are_told_at_once_by_previews_and_doctor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked for real, at sushy-tools by HTTPS."""
+    monkeypatch.setattr(preflight, "boot_service_lacks", lambda _: "")
+    context, ca = signed_for_itself(tmp_path)
+    wrong = tmp_path / "wrong"
+    wrong.write_text("operator:calvin\n")
+    wrong.chmod(0o600)
+    with bmcs(*HOSTS, context=context) as made:
+        made.firmware = {"BMC": "6.10.80"}
+        entries = {name: made.entry(name) for name in HOSTS}
+        hosts = {
+            name: {"bmc": made.url, "system": entry.location.system, "mac": entry.mac, "ca": str(ca)}
+            for name, entry in entries.items()
+        }
+        del hosts["head"]["ca"]
+        hosts["alpha"]["credentials"] = str(wrong)
+        asked = spec(hosts=hosts, credentials=entries["head"].location.credentials)
+        told = [
+            *preflight.PREFLIGHT.lacks(demands(asked, "one", read_options(asked)), Home(tmp_path, tmp_path))
+        ]
+        found = [*preflight.checks_of(asked, "one", tmp_path)]
+    for lacking in (told, [each.detail for each in found if each.state == "lacks"]):
+        untrusted, refused = map(str, lacking[:2])
+        assert f".hosts.head: the host head: the certificate of {made.url} is not trusted (" in untrusted
+        assert "name who signs it in ca" in untrusted
+        assert (
+            f".hosts.alpha: the host alpha: {made.url} does not take the user and the password in {wrong}"
+            in refused
+        )
+    (beta,) = [each.detail for each in found if each.what == "host beta"]
+    assert "BIOS 2.1.0, BMC 6.10.80" in beta
+    assert "calvin" not in f"{told}{found}"
 
 
 def test_a_boot_service_that_does_not_run_or_is_another_is_told_with_the_command(tmp_path: Path) -> None:

@@ -166,7 +166,8 @@ def described(facts: Facts) -> str:
         f"{facts.cpus} cpus" if facts.cpus else "cpus not told",
         f"{facts.memory_mib} MiB" if facts.memory_mib else "memory not told",
         f"BIOS {facts.bios_version}" if facts.bios_version else "",
-        *(f"{name} {version}" for name, version in sorted(facts.firmware.items())),
+        ", ".join(f"{name} {version}" for name, version in sorted(facts.firmware.items()))
+        or "firmware not told",
         f"health {facts.health}" if facts.health else "",
         facts.power.lower(),
         f"node {whose.node} of stack {whose.stack}" if whose else "nobody's",
