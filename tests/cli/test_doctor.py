@@ -224,6 +224,16 @@ def test_each_infrastructure_of_a_stack_says_what_it_lacks(spanning: tuple[Perso
     assert told["kubernetes"]["remedy"] == "see docs/infrastructures/kubernetes.md"
 
 
+def test_what_somebody_who_deletes_a_machine_takes_with_it_is_told(spanning: tuple[Person, Checked]) -> None:
+    person, _ = spanning
+    told = stack_findings(person)
+    objecting, silent = (told[f"deletions of machines of {name}"] for name in ("kubernetes", "ssh"))
+    assert (objecting.state, objecting.remedy) == ("well", "")
+    assert "a budget refuses to evict a pod that runs jobs" in objecting.detail
+    assert (silent.state, silent.remedy) == ("note", "let few have the right to")
+    assert silent.detail.startswith("nothing objects where somebody else deletes one")
+
+
 def test_one_that_hangs_holds_up_no_other(spanning: tuple[Person, Checked]) -> None:
     person, checked = spanning
     go_on = threading.Event()
