@@ -134,7 +134,7 @@ def test_a_laboratory_measures_on_it_by_the_clock_of_this_host(pool: PoolCluster
     pool.config["tidepool:lab"] = {
         "pool": POOL,
         "schedulers": ["slurm", "kubernetes"],
-        "workloads": [{"name": "bag", "parameters": {"number": 2, "seconds": 1}}],
+        "workloads": [{"name": "bag", "parameters": {"number": 1, "seconds": 1}}],
         "repeats": 1,
         "limit_s": 600,
         "pinning": "none",

@@ -66,6 +66,11 @@ class Testbed:
     image_roots: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
+    def pool(self) -> str:
+        """The machines' pool: a feature of theirs in Slurm, and a label in Kubernetes."""
+        return self.machines[0].rpartition("-")[0]
+
+    @property
     def slurm(self) -> SlurmClient:
         """The client of slurmctld."""
         return Slurm(self.controller)

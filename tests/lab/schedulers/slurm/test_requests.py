@@ -22,7 +22,7 @@ from tidepool.lab.schedulers.slurm.states import job_states
 from tidepool.lab.workload import Job, RunKernel, Sleep
 
 FOLDERS = Folders(PurePosixPath("/home/.lab/programs"), PurePosixPath("/home/.lab/records/t"))
-PARTITIONS = Partitions("main", "first")
+PARTITIONS = Partitions("main", "first", "lab")
 NOW = datetime(2026, 11, 28, 15, tzinfo=UTC)
 
 
@@ -41,6 +41,7 @@ def test_a_job_of_one_task_is_its_batch_script() -> None:
         "--ntasks=1",
         "--cpus-per-task=3",
         "--mem-per-cpu=34M",
+        "--constraint=lab",
         "--time=1:31",
         "--chdir=/",
         "--output=/dev/null",

@@ -116,7 +116,7 @@ def clock() -> Time:
 def queue(clock: Time) -> Silenced:
     """Slurm with a node of two processors, whose jobs run for 5 s."""
     simulated = Silenced(clock.now, lambda _: 5.0, min_job_age_s=300.0)
-    simulated.create_slots(Slots("n-1", "10.0.0.1", 2, 1024))
+    simulated.create_slots(Slots("n-1", "10.0.0.1", 2, 1024, features=("n",)))
     simulated.boot("n-1")
     return simulated
 
@@ -151,6 +151,15 @@ def test_a_job_that_has_succeeded_is_not_waited_for_again(scheduler: SlurmSchedu
         pass
     scheduler.submit([job("third", after=("first",)), job("fourth", after=("first", "third"))])
     assert [request.dependency for request in queue.asked[2:]] == ["", "afterok:3"]
+
+
+def test_nodes_of_others_in_the_partition_have_none_of_its_jobs(
+    scheduler: SlurmScheduler, queue: Silenced
+) -> None:
+    queue.create_slots(Slots("other-1", "10.0.0.2", 8, 4096, features=("other",)))
+    queue.boot("other-1")
+    scheduler.submit([job(name) for name in "abc"])
+    assert [record.nodelist for record in queue.jobs({JobState.RUNNING})] == ["n-1", "n-1"]
 
 
 def test_it_watches_once_a_second_and_tells_what_changed(scheduler: SlurmScheduler, clock: Time) -> None:

@@ -49,7 +49,7 @@ class KubernetesScheduler:
         self._records = PurePosixPath()
         self._classes: set[str] = set()
         self._before: Counter[str] = Counter()
-        self._pool = testbed.machines[0].rpartition("-")[0]
+        self._pool = testbed.pool
 
     @property
     def can(self) -> frozenset[str]:

@@ -30,10 +30,14 @@ class Folders:
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """Partitions that jobs go to: one for all, and where Slurm preempts by partitions, one whose jobs push those of the first out."""
+    """Partitions that jobs go to: one for all, and where Slurm preempts by partitions, one whose jobs push those of the first out.
+
+    Of their nodes jobs run on those that have the ``feature``, where one is named.
+    """
 
     usual: str
     preempting: str = ""
+    feature: str = ""
 
 
 def batches(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
@@ -78,6 +82,7 @@ def request(
         tasks=first.tasks,
         cpus_per_task=first.cpus_per_task,
         memory_per_cpu_mib=ceil(first.memory_mib / first.cpus_per_task),
+        features=partitions.feature,
         array=f"0-{len(jobs) - 1}" if len(jobs) > 1 else "",
         dependency=f"afterok:{depends_on}" if depends_on else "",
         time_limit_s=ceil(first.limit_s),

@@ -188,7 +188,9 @@ class SlurmScheduler:
         usual, first = tiers[0], tiers[-1]
         preempts = self._read_settings().get("PreemptType") == "preempt/partition_prio"
         is_higher = first.priority_tier > usual.priority_tier
-        return Partitions(usual.name, first.name if preempts and is_higher else "")
+        preempting = first.name if preempts and is_higher else ""
+        # Partitions have what the spec says, nodes of other pools and fleets among it.
+        return Partitions(usual.name, preempting, self._testbed.pool)
 
     def _read_settings(self) -> Mapping[str, str]:
         if not self._settings:
