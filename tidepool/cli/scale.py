@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -78,6 +77,7 @@ def _put_together(stack: Stack, stacked: ExitStack, *, once: bool) -> tuple[Daem
     from tidepool.scaling.daemon.events import Voice
     from tidepool.scaling.daemon.loop import Loop
     from tidepool.scaling.daemon.operations import Dependencies
+    from tidepool.scaling.daemon.wake import Wake
     from tidepool.scaling.decide.decide import decide
     from tidepool.scaling.decide.remember import remember
     from tidepool.scaling.journal import open_journal
@@ -100,7 +100,7 @@ def _put_together(stack: Stack, stacked: ExitStack, *, once: bool) -> tuple[Daem
     # Who turns once has no other turn, in which it would be known what accounts have used by now.
     counts = AtOnce() if once else ThreadPoolExecutor(1, thread_name_prefix="accounts")
     stacked.callback(lambda: counts.shutdown(wait=False, cancel_futures=True))
-    wake = threading.Event()
+    wake = Wake()
     boots = BootQuestions(stack.data, wake.set)
     stacked.callback(boots.close)
 

@@ -27,6 +27,7 @@ from tidepool.infrastructures import Machine, MachineKey
 from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.daemon.loop import Loop
 from tidepool.scaling.daemon.operations import Dependencies
+from tidepool.scaling.daemon.wake import Wake
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.journal import open_journal
@@ -255,7 +256,7 @@ def run_daemon(cluster: Any, folder: Path, holder: str, lease_s: float, dies_at:
     """A daemon's process. It kills itself when something happens for the so-manieth time: (``up-begins``, 2)."""
     name_of_death, times = dies_at
     happened = 0
-    wake = threading.Event()
+    wake = Wake()
 
     def say(name: str, **_: Any) -> None:
         nonlocal happened

@@ -28,6 +28,7 @@ from tidepool.scaling.daemon.daemon import ADDRESS_FILE, Daemon, Listen, NoAddre
 from tidepool.scaling.daemon.events import Voice
 from tidepool.scaling.daemon.health import notify
 from tidepool.scaling.daemon.loop import Turn
+from tidepool.scaling.daemon.wake import Wake
 from tidepool.scaling.decision import Convert, Decision, Drain, Launch, MachineView, Remove, WaitingPod
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe.observation import Observation
@@ -77,7 +78,7 @@ class Scene:
         self.voice = Voice(self.folder, self.said.append, lambda: NOW)
         self.loop = StandIn(*turns)
         self.beside = ThreadPoolExecutor(1)
-        self.daemon = Daemon(self.loop, self.voice, self.folder, {}, threading.Event())  # type: ignore[arg-type]
+        self.daemon = Daemon(self.loop, self.voice, self.folder, {}, Wake())  # type: ignore[arg-type]
 
     def log(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / "log.jsonl").read_text().splitlines()]

@@ -6,7 +6,6 @@ import gc
 import json
 import math
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
@@ -18,6 +17,7 @@ from typing import Any, Final
 from tidepool.scaling.daemon.events import Voice
 from tidepool.scaling.daemon.health import HealthServer, notify
 from tidepool.scaling.daemon.loop import Loop, Turn
+from tidepool.scaling.daemon.wake import Wake
 
 #: At rest it is searched after so long; at work, where no turn waits for long, after so much more.
 _AT_REST_S: Final = 60.0
@@ -71,14 +71,14 @@ class Daemon:
     """Turns the loop until it is told to end."""
 
     def __init__(
-        self, loop: Loop, voice: Voice, folder: Path, environment: Mapping[str, str], wake: threading.Event
+        self, loop: Loop, voice: Voice, folder: Path, environment: Mapping[str, str], wake: Wake
     ) -> None:
         self._loop = loop
         self._voice = voice
         self._folder = folder
         self._environment = environment
         self._wake = wake
-        self._ending = threading.Event()
+        self._is_ending = False
         self._last: Turn | None = None
         self._last_at: datetime | None = None
         self._told = "", ""
@@ -86,7 +86,7 @@ class Daemon:
 
     def end(self) -> None:
         """Have it end, from a signal or another thread."""
-        self._ending.set()
+        self._is_ending = True
         self._wake.set()
 
     def run(self, listen: Listen | None, beside: Executor) -> None:
@@ -106,7 +106,7 @@ class Daemon:
             self._voice.say("listens", text=f"http://{listen.host}:{server.port}/healthz and /metrics")
         notify(self._environment, "READY=1")
         try:
-            while not self._ending.is_set():
+            while not self._is_ending:
                 self._wake.clear()
                 turn = self.once()
                 garbage.between_turns(turn.again_in_s)
