@@ -33,6 +33,8 @@ def cloudstack(spec: ClusterSpec) -> None:
     options = tidepool.infrastructures.cloudstack.reading.read_options(spec)
     asked = tidepool.infrastructures.cloudstack.demands.demanded(spec, options)
     assert [(each.cpus, each.memory_mib, each.machines) for each in asked] == [(2, 4096, 2), (8, 16384, 0)]
+    # As its offerings say.
+    assert options.offerings["cpu", "cloudstack/large"].disk_gib == 32
 
 
 def ironic(spec: ClusterSpec) -> None:

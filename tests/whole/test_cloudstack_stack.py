@@ -81,6 +81,8 @@ def test_the_stack_of_the_project_comes_up_survives_a_stock_out_and_a_lost_answe
     cluster.up(timeout_s=UP_S)
     own = {"ctl", "login-1"}
     assert zone.there() == dict.fromkeys(own | {"cpu-1"}, "Running")
+    # It is of the offering that its fleet names.
+    assert cloud.vm("cpu-1")["rootdisksize"] == 32
     assert set(summary(cluster.up("--json", timeout_s=UP_S))["changes"]) == {"same"}
 
     # The zone is full: the job waits, and nothing is left of what was tried.
