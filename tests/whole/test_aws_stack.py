@@ -24,7 +24,7 @@ from tests.plugins.aws import IMPORTED
 from tests.plugins.serving import search_path
 from tests.whole.breathing import launches, scale_until
 from tests.whole.cluster import LONG_S, summary
-from tests.whole.elsewhere import UNTIL_TOLD, Elsewhere, example
+from tests.whole.elsewhere import TAKES_MUCH, UNTIL_TOLD, Elsewhere, example
 from tidepool.clients.slurm import JobState
 from tidepool.infrastructures.aws.run_access import ends_stack
 
@@ -110,6 +110,7 @@ def test_the_stack_of_the_project_comes_up_breathes_changes_loses_a_machine_and_
     assert ended.state is JobState.COMPLETED
     written = cluster.on("login-1", "cat", "/home/researcher/where.out").stdout
     assert sorted(written.split()) == ["cpu-1", "cpu-2", "cpu-3"]
+    cluster.until_job(cluster.submit(TAKES_MUCH, memory_mib=80), JobState.OUT_OF_MEMORY, timeout_s=LONG_S)
     scale_until(cluster, lambda: len(there(aws)) == 3, "they go", UP_S)
     assert {row["infrastructure"] for row in launches(cluster, "units")} == {"aws"}
 

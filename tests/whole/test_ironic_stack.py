@@ -18,7 +18,7 @@ from tests.infrastructures.ironic_world import enrolled
 from tests.infrastructures.metal.kernel_hosts import IMAGE, KernelHosts, kernel_hosts
 from tests.whole.breathing import scale_until
 from tests.whole.cluster import LONG_S, summary, until
-from tests.whole.elsewhere import Elsewhere, example
+from tests.whole.elsewhere import TAKES_MUCH, Elsewhere, example
 from tidepool.clients.slurm import JobRequest, JobState
 from tidepool.infrastructures.ironic.inventory import EXTRA, Claim
 
@@ -141,6 +141,8 @@ def test_nodes_of_ironic_are_deployed_while_jobs_need_them_and_are_available_aga
     (homes / "go-on").touch()
     assert cluster.until_job(both, JobState.COMPLETED, JobState.FAILED).state is JobState.COMPLETED
     assert set((homes / "where.out").read_text().split()) == {"cpu-1", "cpu-2"}
+    hog = submit(cluster, TAKES_MUCH, memory_mib=80)
+    cluster.until_job(hog, JobState.OUT_OF_MEMORY, timeout_s=LONG_S)
     scale_until(cluster, lambda: hosts.on() == {"head"}, "nobody needs them", UP_S)
     assert site.machines() == {"head": "ctl"}
 
