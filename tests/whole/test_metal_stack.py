@@ -92,6 +92,14 @@ def test_hosts_are_on_while_jobs_need_them_and_are_given_back_as_they_were(
     cluster: Elsewhere, site: KernelHosts
 ) -> None:
     cluster.write_spec()
+    # A wrong password is told before anything is made, of all hosts at once.
+    credentials = Path(cluster.spec["controller"]["infrastructure"]["options"]["credentials"])
+    credentials.write_text(f"{USER}:wrong\n")
+    refused = cluster.run("preview", timeout_s=UP_S)
+    assert refused.returncode != 0
+    told = f"{site.bmcs.url} does not take the user and the password in {credentials}"
+    assert all(f".hosts.{name}: the host {name}: {told}" in refused.stdout for name in site.bmcs.tags)
+    credentials.write_text(f"{USER}:{PASSWORD}\n")
     cluster.tidepool("preview", timeout_s=UP_S)
     assert (claims(site), site.on()) == ({}, set())
     cluster.up(timeout_s=UP_S)
