@@ -289,7 +289,7 @@ def test_a_tree_is_made_shown_as_somebody_changed_it_and_mended(
 def test_a_tree_whose_writing_is_cut_off_anywhere_is_whole_after_the_next(
     slurmdbd: Slurmdbd, commands: Counted, there: Accounting, name: str
 ) -> None:
-    below: dict[str, dict[str, Any]] = {
+    below = {
         f"{name}.{i}": {"parent": name, "users": {f"{name}u{i}": {}, f"{name}v{i}": {}}} for i in range(100)
     }
     wanted: dict[str, dict[str, Any]] = {name: {"limits": {"MaxJobs": "5"}}, **below}
