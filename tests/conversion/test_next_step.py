@@ -81,6 +81,27 @@ def sights(draw: st.DrawFn, conversion: Conversion) -> Observed:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("took_s", "patience_s"), [(2, 40), (20, 40), (25, 50)])
+def test_a_machine_that_is_slow_is_waited_for_before_it_begins_once_more(
+    took_s: int, patience_s: int
+) -> None:
+    order = Order("shared-1", "shared", "kubernetes", AT, "person", "a test")
+    began = dict.fromkeys(("driver/since", "asked", "holding", "emptying", "leaving", "joining"), AT)
+    marks = dict.fromkeys(("joining/taken", "joining/admitted"), AT + timedelta(seconds=took_s))
+    conversion = Conversion(1, order, "slurm", "joining", FrozenDict({**began, **marks}))
+    seen = Observed(
+        roles=frozenset({"kubernetes"}), sights=FrozenDict({"slurm": "absent", "kubernetes": "absent"})
+    )
+
+    def step(after_s: int) -> Act:
+        found = next_step(conversion, seen, AT + timedelta(seconds=after_s))
+        assert isinstance(found, Act)
+        return found
+
+    assert step(took_s + patience_s).verb == "admit"
+    assert step(took_s + patience_s + 1) == Act("lose", "kubernetes", mark="again")
+
+
 @given(st.data(), st.integers(-20, 2000))
 @runs(1500)
 def test_there_is_always_a_next_step_and_it_keeps_the_rules(data: st.DataObject, after_s: int) -> None:

@@ -292,13 +292,17 @@ def _is_forgotten(conversion: Conversion, seen: Observed) -> bool:
 
 def _begins_again(conversion: Conversion, seen: Observed, step: Step, now: datetime) -> bool:
     """Return whether it is time for a second try: its services run, and the side has never heard of it."""
+    began = counted_from(conversion) or now
+    taken = max(began, conversion.began.get("joining/taken", began))
+    # One that was slow to take its role is slow to be heard of, and a second try would end what is nearly there.
+    patience_s = max(SECOND_TRY_S, 2 * (taken - began).total_seconds())
     return (
         conversion.phase == "joining"
         and isinstance(step, Act)
         and step.verb == "admit"
         and seen.sights[step.role] == "absent"
         and "joining/again" not in conversion.began
-        and (now - (counted_from(conversion) or now)).total_seconds() > SECOND_TRY_S
+        and (now - taken).total_seconds() > patience_s
     )
 
 

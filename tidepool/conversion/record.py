@@ -246,7 +246,7 @@ DEADLINES: Final[Mapping[Phase, tuple[float, Phase]]] = FrozenDict(
         "restoring": (240.0, "failed"),
     }
 )
-#: A machine that a side has not heard of for so long, in seconds, since it began to join, begins once more.
+#: A machine that a side has not heard of for so long, in seconds, since it took its role, begins once more.
 SECOND_TRY_S: Final = 40.0
 #: An order that nobody has begun to carry out for so long, in seconds, gives way to another one.
 UNBEGUN_S: Final = 60.0
