@@ -4,8 +4,9 @@ A run has a controller, a login machine and a node, two jobs and two small outpu
 first job's first instruction, *end* from the last output that is kept until the command has ended and the cluster is gone. Several
 at once are so many commands, or one sweep, whose runs are forked from one process; then *first* is from the sweep's start, and the
 end is the run's. *Processor* is what the commands, and all that they waited for, had of it for each run: no machines and no providers. Then
-random runs are killed at random moments, all of their processes or the driver alone, and gone on with by --resume or by the
-sweeper; some fail, some are cancelled, some pass their deadline. At the end nothing may be left of any.
+random runs are killed at random moments, all of their processes or the driver alone, and gone on with by --resume, by the
+sweeper, or, half of them, by the service of runs, for which their clusters have tokens; some fail, some are cancelled, some pass
+their deadline. At the end nothing may be left of any: what is there of each is counted after each kill, and when all have ended.
 
     python bench/runs.py [--rounds 10] [--at-once 5] [--kills 50] [--seed 1] [--write docs/benchmarks/runs.md]
 
@@ -26,7 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -38,9 +39,12 @@ sys.path.insert(0, str(ROOT))
 from bench import engine as engine_bench  # noqa: E402
 from bench.local import scratch  # noqa: E402
 from bench.page import add_page_option  # noqa: E402
+from tests.clients.slurm.real import free_port  # noqa: E402
 from tests.golden import golden_store  # noqa: E402
+from tests.infrastructures.local.outside import HOST, world  # noqa: E402
 from tests.objectstore import ObjectStore  # noqa: E402
-from tests.whole.runs import Runs, descendants, ended  # noqa: E402
+from tests.whole.cluster import until  # noqa: E402
+from tests.whole.runs import Runs, descendants, ended, processes_of  # noqa: E402
 from tidepool.runs.record import Run  # noqa: E402
 from tidepool.runs.results import open_store  # noqa: E402
 
@@ -56,6 +60,10 @@ SMALL: Final[Mapping[str, Any]] = {
 }
 #: The longest that a run of the storm is waited for, with all that befalls it.
 _LONGEST_S: Final = 300.0
+#: The service of runs sweeps so often, in seconds: what was killed while its cluster came up has no tokens.
+_SWEPT_S: Final = 20
+#: Between two looks whether it has ended.
+_PAUSE_S: Final = 0.5
 #: How often several are run at once.
 _BATCHES: Final = 3
 #: By outcome, how often it is meant.
@@ -115,24 +123,33 @@ def measure_sweep(runs: Runs, count: int) -> list[Times]:
 
 @dataclass
 class Storm:
-    """Random runs with random kills; ``struck`` counts what befell them, ``ended_by`` how they came to their end."""
+    """Random runs with random kills. ``service`` is where half of them have the service of runs: an address and a port of this host.
+
+    ``struck`` counts what befell them, ``there`` what was there of them then, ``ended_by`` how they came to their end.
+    """
 
     runs: Runs
     dice: random.Random
-    struck: Counter[str]
-    ended_by: Counter[str]
+    service: str
+    struck: Counter[str] = field(default_factory=Counter)
+    there: Counter[str] = field(default_factory=Counter)
+    ended_by: Counter[str] = field(default_factory=Counter)
 
     def one(self) -> Run:
         """A run of a random workload, killed up to three times."""
         meant = self.dice.choices([*_MEANT], [*_MEANT.values()])[0]
         words = self.runs.words(self._workload(meant))
+        ways = ["--resume", "reap"]
+        if self.dice.random() < 0.5:
+            ways.append("the service of runs")
+            words += ["--set", f"run_service.url=http://{self.service}"]
         known = {run.id for run in self.runs.journaled()}
         began = time.monotonic()
         kills = self.dice.choice([0, 1, 1, 2, 2, 3])
-        told_to_end = False
+        told_to_end, served = False, ""
         while True:
             assert time.monotonic() - began < _LONGEST_S, f"it does not end: {words}"
-            code = self._driven(words, is_killed=kills > 0)
+            code = self._driven(words, served, is_killed=kills > 0)
             kills -= 1
             new = [run for run in self.runs.journaled() if run.id not in known]
             if not new:
@@ -141,22 +158,36 @@ class Storm:
             if not run.is_under_way:
                 if not told_to_end and code is None:
                     self.ended_by["itself"] += 1
+                self._until_gone("")
                 return self._checked(run, meant, told_to_end)
+            with suppress(OSError):  # what goes while it is counted
+                self.there.update(_counted(self.runs, run.id))
             if meant == "cancelled" and not told_to_end:
                 told_to_end = self.runs.run("run", "--cancel", run.id).returncode == 0
-            by = self.dice.choice(["--resume", "reap"])
+            by = self.dice.choice(ways)
             self.ended_by[by] += 1
+            served = run.id if by == "the service of runs" else ""
             words = (
                 ["run", "--resume", run.id, "--json"]
                 if by == "--resume"
                 else ["reap", "--results", self.runs.url]
             )
+            if served:
+                words += ["--listen", self.service, "--every", str(_SWEPT_S)]
 
-    def _driven(self, words: Sequence[str], *, is_killed: bool) -> int | None:
-        """Do a verb, and kill it at some moment; its exit code, None where it was killed."""
+    def _driven(self, words: Sequence[str], served: str, *, is_killed: bool) -> int | None:
+        """Do a verb, and kill it at some moment; its exit code, None where it was killed.
+
+        One that serves the run ``served`` never ends by itself, so it is ended when that run has.
+        """
         command = self.runs.begin(*words)
         with command:
             if not is_killed:
+                if served:
+                    try:
+                        self._until_ended(served)
+                    finally:
+                        command.kill()
                 command.communicate(timeout=_LONGEST_S)
                 return command.returncode
             with suppress(Exception):
@@ -170,6 +201,20 @@ class Storm:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         return None
+
+    def _until_ended(self, run: str) -> None:
+        until(
+            lambda: not any(each.is_under_way for each in self.runs.journaled() if each.id == run) or None,
+            f"{run} has ended",
+            _LONGEST_S,
+            _PAUSE_S,
+        )
+        self._until_gone(run)
+
+    def _until_gone(self, run: str) -> None:
+        """Wait until nobody is at a run any more; at none, where none is named: what the killed have begun ends by itself."""
+        data = self.runs.project.data
+        until(lambda: processes_of(data, run) == [] or None, f"nobody drives {run}", pause_s=_PAUSE_S)
 
     def _workload(self, meant: str) -> Mapping[str, Any]:
         count = self.dice.randint(1, 4)
@@ -247,10 +292,7 @@ def main() -> int:
                     sys.stderr.write(f"{lines[-1]}\n")
                 runs.check_nothing_left()
             if given.kills:
-                with ended(
-                    Runs.make(folder / "storm", images, server.url("storm"), server.environment)
-                ) as runs:
-                    lines += _storm(runs, given.kills, given.seed)
+                lines += _storm(folder / "storm", images, given.kills, given.seed)
     finally:
         server.close()
     text = "\n".join([*lines, ""])
@@ -292,9 +334,16 @@ def _processor_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _storm(runs: Runs, count: int, seed: int) -> list[str]:
-    storm = Storm(runs, random.Random(seed), Counter(), Counter())
-    began = time.monotonic()
+def _storm(folder: Path, images: Path, count: int, seed: int) -> list[str]:
+    """On a host of its own, whose service of runs clusters reach."""
+    with world(), closing(ObjectStore()) as server:
+        made = Runs.make(folder, images, server.url("storm"), server.environment)
+        with ended(made) as runs:
+            return _stormed(Storm(runs, random.Random(seed), f"{HOST}:{free_port()}"), count, seed)
+
+
+def _stormed(storm: Storm, count: int, seed: int) -> list[str]:
+    runs, began = storm.runs, time.monotonic()
     records = []
     for number in range(1, count + 1):
         records.append(storm.one())
@@ -303,20 +352,36 @@ def _storm(runs: Runs, count: int, seed: int) -> list[str]:
     with closing(open_store(runs.url, runs.settings)) as store:
         assert store.unfinished("") == []
         assert store.names("under-way/") == []
+    left: Counter[str] = Counter()
+    for record in records:
+        left.update(_counted(runs, record.id))
+    assert not left.total(), left
     outputs = [output for record in records for output in record.outputs if output.is_verified]
     outcomes = Counter(record.outcome for record in records)
+    served = sum("run_service" in record.order.spec for record in records)
     return [
         "",
         f"{count} random runs with random kills, seed {seed}, in {(time.monotonic() - began) / 60:.0f} minutes:",
         "",
         "| | |",
         "|---|---|",
+        f"| runs whose clusters have tokens once they are up | {served} |",
         f"| kills | {', '.join(f'{number} of {victim}' for victim, number in storm.struck.most_common())} |",
         f"| gone on with | {', '.join(f'{number} by {how}' for how, number in storm.ended_by.most_common())} |",
         f"| outcomes | {', '.join(f'{number} {outcome}' for outcome, number in outcomes.most_common())} |",
         f"| outputs, each there once with its checksum | {len(outputs)}, {sum(each.size for each in outputs) / 1e6:.0f} MB |",
-        "| machines, networks, tokens, uploads left behind | none |",
+        f"| there when they were killed, over all kills | {_told(storm.there)} |",
+        f"| left behind | {_told(left)} |",
     ]
+
+
+def _counted(runs: Runs, run: str) -> Mapping[str, int]:
+    """How much of each kind is there of a run."""
+    return {kind: len(found) for kind, found in runs.left(run).items()}
+
+
+def _told(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {kind}" for kind, number in counts.items())
 
 
 if __name__ == "__main__":

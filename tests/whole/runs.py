@@ -16,10 +16,11 @@ import yaml
 
 from tests.forking import fork_server
 from tests.whole.cluster import Cluster
+from tidepool.cluster.run_service import CREDENTIALS_FILE
 from tidepool.infrastructures.local.kernel import list_machines, list_networks
 from tidepool.runs.record import Run
 from tidepool.runs.results import open_store
-from tidepool.runs.results.records import StoredRecords
+from tidepool.runs.results.records import StoredRecords, credentials_name
 
 #: One node is there at once, so nothing is waited for but what a run does.
 FLEET: Mapping[str, Any] = {
@@ -121,9 +122,25 @@ class Runs:
         with closing(open_store(self.url, self.settings)) as store:
             return store.read(f"{run}/outputs/{path}")
 
+    def left(self, run: str) -> dict[str, list[str]]:
+        """By kind, what is there of a run beside its results: of one that has ended nothing is."""
+        data, file = self.project.data, self.project.folder / f"Pulumi.{run}.yaml"
+        held = (data / run / "volumes" / "slurmctld" / "run").glob(f"{Path(CREDENTIALS_FILE).name}*")
+        with closing(open_store(self.url, self.settings)) as store:
+            known = [name for name in store.names(f"{run}/") if name == credentials_name(run)]
+            uploads = store.unfinished(f"{run}/")
+        return {
+            "machines": [each.name for each in list_machines(data, run)],
+            "networks": [each.name for each in list_networks(data, run)],
+            "stacks": [str(each) for each in (file, *(data / "state").rglob(f"{run}.json")) if each.exists()],
+            # What the results know them by, and they themselves, on the controller's volume.
+            "tokens": [*known, *map(str, held)],
+            "uploads": uploads,
+            "processes": processes_of(data, run),
+        }
+
     def check_ended(self, run: str) -> Run:
         """What must be of a run that has ended, however it did: nothing is left of it, and each output is there once, as it was."""
-        project = self.project
         with closing(open_store(self.url, self.settings)) as store:
             record = StoredRecords(store).read(run)
             assert record is not None, f"there is no record of {run}"
@@ -135,15 +152,10 @@ class Runs:
                     assert store.sha256(f"{outputs}{output.path}") == output.sha256
             assert b"<!DOCTYPE html>" in store.read(f"{run}/index.html")
             assert run not in StoredRecords(store).under_way()
-            assert store.unfinished(run) == []
         assert record.phase == "done", (record.phase, record.text)
-        assert not list_machines(project.data, run)
-        assert not list_networks(project.data, run)
-        assert not (project.folder / f"Pulumi.{run}.yaml").exists()
-        assert not list((project.data / "state").rglob(f"{run}.json"))
+        assert {kind: found for kind, found in self.left(run).items() if found} == {}
         if record.is_home_done:
-            assert not (project.data / run).exists()
-        assert processes_of(project.data, run) == []
+            assert not (self.project.data / run).exists()
         return record
 
     def check_nothing_left(self) -> None:
