@@ -6,8 +6,11 @@ import json
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,12 @@ import pytest
 from tests.faulty_line import Fault, faulty_line
 from tests.objectstore import ObjectStore, objectstore
 from tests.toolchain import needs_objectstore
+from tests.whole.cluster import until
 from tests.whole.runs import FLEET, Runs, digest, ended, events, phases
+from tidepool.infrastructures.connection import transport
+from tidepool.infrastructures.local.kernel import list_machines
+from tidepool.runs.page import page
+from tidepool.runs.record import Run, from_json
 from tidepool.runs.results import open_store
 
 __all__ = ["objectstore"]
@@ -62,10 +70,10 @@ def project(images: Path, tmp_path: Path) -> Iterator[Callable[..., Runs]]:
         )
 
 
-def test_a_run_goes_from_nothing_to_results_and_nothing(project: Callable[..., Runs]) -> None:
+def test_a_run_goes_from_nothing_to_results_and_nothing(project: Callable[..., Runs], tmp_path: Path) -> None:
     own = {"name": "local", "price_usd_per_hour": 10}
     runs = project(controller={"shape": {"cpus": 1, "memory": "512MiB"}, "infrastructure": own})
-    done = runs.run(*runs.words(TRIAL))
+    done = runs.run(*runs.words(TRIAL, "--record", str(tmp_path / "record")))
     assert done.returncode == 0, done.stderr + done.stdout
     assert phases(events(done.stdout)) == WHOLE
     (run,) = runs.ids()
@@ -80,6 +88,16 @@ def test_a_run_goes_from_nothing_to_results_and_nothing(project: Callable[..., R
     assert record.cost.node_hours.keys() == {"", "cpu"}
     assert record.cost.usd > 10 * record.cost.node_hours["cpu"]
     assert {job.accounting["NodeList"] for job in record.jobs} == {"cpu-1"}
+    check_kept(tmp_path / "record", record)
+
+
+def check_kept(folder: Path, record: Run) -> None:
+    """What `--record` wrote, which a pipeline keeps: the record, and a page that says how it ended."""
+    assert {each.name for each in folder.iterdir()} == {"run.json", "index.html"}
+    there = from_json((folder / "run.json").read_text())
+    # Its driver may have said once more that it lives.
+    assert replace(there, driver_until=record.driver_until) == record
+    assert (folder / "index.html").read_text() == page(record)
 
 
 def test_a_run_that_was_killed_while_jobs_run_is_gone_on_with(project: Callable[..., Runs]) -> None:
@@ -121,6 +139,94 @@ def test_a_deadline_in_the_middle_ends_jobs_keeps_outputs_and_takes_the_cluster_
     assert (record.outcome, record.turned_in) == ("deadline", "running")
     assert phases(events(done.stdout))[4:7] == ["running", "stopping", "collecting"]
     assert runs.read(run, "out/begin") == b"began\n"
+    assert runs.read(run, "out/end") == b"asked\n"
+
+
+#: Fails, and tells why in a file.
+FAILING = {
+    "name": "failing",
+    "jobs": [
+        {"name": "fails", "script": "#!/bin/sh\nmkdir -p out; echo why >out/log; exit 3\n", "memory": 50}
+    ],
+    "outputs": ["out/*"],
+    "deadline": "20",
+}
+
+
+def test_a_failed_run_s_cluster_is_kept_for_who_looks_until_it_is_ordered_to_end(
+    project: Callable[..., Runs], tmp_path: Path
+) -> None:
+    runs = project()
+    folder = tmp_path / "record"
+    with kept(runs, "2h", "--record", str(folder)) as (driver, run, told):
+        ends = runs.record(run).began["kept"] + timedelta(hours=2)
+        assert told.startswith(f"it is kept until {ends:%Y-%m-%d %H:%M} UTC")
+        login = transport({"kind": "local", "stack": run, "machine": "login-1"}, runs.project.data)
+        assert login.run(["cat", f"/home/researcher/{run}/out/log"], timeout_s=30).stdout == "why\n"
+        assert runs.run("run", "--cancel", run).returncode == 0
+        driver.communicate(timeout=120)
+        assert driver.returncode == 14
+    record = runs.check_ended(run)
+    runs.check_nothing_left()
+    assert (record.outcome, record.turned_in) == ("failed", "running")
+    assert record.began["down"] < ends
+    assert runs.read(run, "out/log") == b"why\n"
+    check_kept(folder, record)
+
+
+def test_a_cluster_that_is_kept_goes_with_a_sweep_once_its_time_is_over(project: Callable[..., Runs]) -> None:
+    runs = project()
+    with kept(runs, "5s") as (driver, run, _):
+        driver.kill()
+    assert list_machines(runs.project.data, run)
+    done = runs.run("reap", "--results", runs.url)
+    assert done.returncode == 0, done.stderr + done.stdout
+    record = runs.check_ended(run)
+    runs.check_nothing_left()
+    assert record.outcome == "failed"
+    assert record.began["down"] - record.began["kept"] >= timedelta(seconds=5)
+
+
+@contextmanager
+def kept(runs: Runs, time: str, *more: str) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """A run that has failed and whose cluster is kept for so long: who drives it, its id, and what is told."""
+    with runs.begin(*runs.words(FAILING, "--keep-on-failure", time, *more)) as driver:
+        assert driver.stdout is not None
+        try:
+            texts = (each for each in map(json.loads, driver.stdout) if each["event"] == "text")
+            told = next(each for each in texts if "kept until" in each["text"])
+            yield driver, told["run"], told["text"]
+        finally:
+            driver.kill()
+
+
+def test_a_budget_that_passes_while_jobs_run_ends_them_in_order(project: Callable[..., Runs]) -> None:
+    # Ten dollars a second, and nothing before there is a node.
+    priced = [{"name": "local", "price_usd_per_hour": 36_000}]
+    runs = project(fleets=[{**FLEET, "min_nodes": 0, "infrastructures": priced}])
+    workload: dict[str, Any] = {
+        "name": "dear",
+        "jobs": [{"name": "patient", "script": PATIENT, "memory": 100}],
+        "outputs": ["out/*"],
+        "budget_usd": 1,
+        "grace_s": 5,
+    }
+    with runs.begin(*runs.words(workload)) as driver:
+        assert driver.stdout is not None
+        try:
+            run = json.loads(driver.stdout.readline())["run"]
+            home = runs.project.data / run / "volumes" / "home"
+            until(lambda: list(home.glob("*/*/out/begin")) or None, "the job has begun", 60)
+        finally:
+            # The cost is asked for each half a minute, and by whoever goes on with the run at once.
+            driver.kill()
+    done = runs.run("run", "--resume", run, "--json")
+    assert done.returncode == 21, done.stderr + done.stdout
+    record = runs.check_ended(run)
+    runs.check_nothing_left()
+    assert (record.outcome, record.turned_in) == ("budget", "running")
+    assert record.cost.usd >= 1
+    assert phases(events(done.stdout))[:3] == ["running", "stopping", "collecting"]
     assert runs.read(run, "out/end") == b"asked\n"
 
 
