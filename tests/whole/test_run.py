@@ -31,7 +31,7 @@ __all__ = ["objectstore"]
 pytestmark = pytest.mark.slow
 
 WHOLE = ["checked", "up", "staging", "submitting", "running", "collecting", "verifying", "down", "done"]
-TRIAL = {
+TRIAL: dict[str, Any] = {
     "name": "trial",
     "first_boot": "#!/bin/sh\necho $(id -un) at $(hostname) >>/var/tmp/booted\n",
     "jobs": [
@@ -231,16 +231,40 @@ def test_a_budget_that_passes_while_jobs_run_ends_them_in_order(project: Callabl
 
 
 @needs_objectstore
-def test_two_people_run_at_one_time(project: Callable[..., Runs], objectstore: ObjectStore) -> None:
+def test_two_people_run_at_one_time_on_inputs_of_theirs(
+    project: Callable[..., Runs], objectstore: ObjectStore
+) -> None:
     here = project()
     runs = Runs(here.project, objectstore.url("two people"), objectstore.environment)
-    both = [runs.begin(*runs.words({**TRIAL, "name": name}), USER=name) for name in ("ada", "grace")]
+    people = ("ada", "grace")
+    with closing(open_store(objectstore.url("inputs"), objectstore.environment)) as store:
+        for name in people:
+            store.write(f"{name} herself", f"part N of {name}\n".encode())
+    # An array, whose tasks read what came from elsewhere.
+    parts = {
+        "name": "parts",
+        "after": ["make"],
+        "array": "0-2%2",
+        "script": "#!/bin/sh\nsed s/N/$SLURM_ARRAY_TASK_ID/ out/given >out/part-$SLURM_ARRAY_TASK_ID\n",
+        "memory": 50,
+    }
+    both = []
+    for name in people:
+        given = {"url": objectstore.url(f"inputs/{name} herself"), "path": "out/given"}
+        workload = {**TRIAL, "name": name, "jobs": [*TRIAL["jobs"], parts], "inputs": [given]}
+        both.append(runs.begin(*runs.words(workload, name=f"{name}.yaml"), USER=name))
     said = [child.communicate(timeout=300)[0] for child in both]
     assert [child.returncode for child in both] == [0, 0], said
     records = [runs.check_ended(run) for run in runs.ids()]
     runs.check_nothing_left()
     assert [record.outcome for record in records] == ["succeeded"] * 2
+    assert {record.order.name for record in records} == {*people}
     assert len({record.order.spec["network"] for record in records}) == 2
+    for record in records:
+        tasks = [runs.read(record.id, f"out/part-{task}").decode() for task in range(3)]
+        assert tasks == [f"part {task} of {record.order.name}\n" for task in range(3)]
+        # What was brought in is no result.
+        assert "out/given" not in {output.path for output in record.outputs}
     first, second = records
     # They were there together.
     assert first.began["up"] < second.began["down"]
