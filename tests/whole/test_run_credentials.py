@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -65,10 +66,11 @@ for method, url, token in told:
 
 @dataclass
 class Site:
-    """A project, S3 on the host, and the service of runs, which is begun by a test."""
+    """A project, S3 on the host, another that has the state, and the service of runs, which is begun by a test."""
 
     runs: Runs
     store: ObjectStore
+    state: ObjectStore
     port: int
     ends: ExitStack
 
@@ -79,6 +81,9 @@ class Site:
         process = self.ends.enter_context(self.runs.begin(*words))
         self.ends.callback(process.kill)
 
+    def states(self, run: str) -> list[Path]:
+        return [*(self.state.folder / "buckets/tests/state/.pulumi/stacks").rglob(f"{run}.json")]
+
     def on(self, run: str, machine: str, *argv: str, stdin: str = "") -> str:
         way = transport({"kind": "local", "stack": run, "machine": machine}, self.runs.project.data)
         done = way.run(argv, stdin=stdin, timeout_s=60)
@@ -87,13 +92,20 @@ class Site:
 
 @pytest.fixture
 def site(images: Path, tmp_path: Path) -> Iterator[Site]:
-    with world(), closing(ObjectStore()) as store, ExitStack() as ends:
+    with world(), closing(ObjectStore()) as store, closing(ObjectStore()) as state, ExitStack() as ends:
         port = free_port()
         service = {"url": f"http://{HOST}:{port}"}
-        made = Runs.make(
-            tmp_path / "project", images, store.url("results"), store.environment, run_service=service
-        )
-        yield Site(ends.enter_context(ended(made)), store, port, ends)
+        keys = tmp_path / "keys"
+        lines = [f"{name.lower()} = {value}" for name, value in state.environment.items()]
+        keys.write_text("\n".join(["[state]", *lines]))
+        settings = {
+            **store.environment,
+            "AWS_SHARED_CREDENTIALS_FILE": str(keys),
+            "PULUMI_BACKEND_URL": f"{state.url('state')}&profile=state",
+            "PULUMI_CONFIG_PASSPHRASE": secrets.token_hex(16),
+        }
+        made = Runs.make(tmp_path / "project", images, store.url("results"), settings, run_service=service)
+        yield Site(ends.enter_context(ended(made)), store, state, port, ends)
 
 
 def _killed_when_jobs_run(site: Site) -> str:
@@ -114,7 +126,7 @@ def _killed_when_jobs_run(site: Site) -> str:
 
 
 def test_a_cluster_ends_its_own_run_by_what_gives_it_no_other_right(site: Site) -> None:
-    runs, secret = site.runs, site.store.environment["AWS_SECRET_ACCESS_KEY"]
+    runs = site.runs
     run = _killed_when_jobs_run(site)
     with closing(open_store(runs.url, runs.settings)) as store:
         store.write("other/outputs/x", b"of another run")
@@ -125,7 +137,8 @@ def test_a_cluster_ends_its_own_run_by_what_gives_it_no_other_right(site: Site) 
     assert "Permission denied" in site.on(run, "ctl", *as_user, "cat", CREDENTIALS_FILE)
     tokens = (told["outputs"], told["end"])
     _check_not_told(site, tokens)
-    _check_no_administrator(site, run, secret)
+    _check_no_administrator(site, run)
+    assert len(runs.left(run)["tokens"]) == 2, "what tells them, and they themselves"
 
     site.serve()
     here = f"http://{HOST}:{site.port}"
@@ -153,6 +166,7 @@ def test_a_cluster_ends_its_own_run_by_what_gives_it_no_other_right(site: Site) 
     until(lambda: not (runs.project.folder / f"Pulumi.{run}.yaml").exists() or None, "its stack is forgotten")
     until(lambda: processes_of(runs.project.data, run) == [] or None, "nobody drives it any more")
     record = runs.check_ended(run)
+    assert site.states(run) == []
     assert record.outcome == "succeeded", record.because
     assert {each.path for each in record.outputs} == {"out/data", "out/sum"}, "a link leads to nothing"
     assert runs.read(run, "out/sum").decode().split()[0] == digest(runs.read(run, "out/data"))
@@ -161,9 +175,7 @@ def test_a_cluster_ends_its_own_run_by_what_gives_it_no_other_right(site: Site) 
         for names in (("outputs/out/data", "outputs/out/sum"), ("claims/000002.json",))
     )
     assert max(kept) < min(taken_over), "the cluster itself has kept them"
-    # Its tokens are gone with it.
     with closing(open_store(runs.url, runs.settings)) as store:
-        assert f"{run}/credentials.json" not in store.names("")
         assert store.read("other/outputs/x") == b"of another run"
     _check_not_told(site, tokens)
 
@@ -174,18 +186,22 @@ def _answers(site: Site, run: str, asked: list[tuple[str, str, str]], machine: s
 
 def _check_not_told(site: Site, tokens: tuple[str, str]) -> None:
     """The tokens are in no state, record, journal or log: on the volume of slurmctld's state alone."""
-    folders = [site.runs.project.data, site.runs.project.folder, site.store.folder]
+    folders = [site.runs.project.data, site.runs.project.folder, site.store.folder, site.state.folder]
     found = _files_with("\n".join(tokens), folders)
     assert [each for each in found if not each.endswith("/slurmctld/run/credentials.json")] == []
 
 
-def _check_no_administrator(site: Site, run: str, secret: str) -> None:
-    """No file and no process of the cluster's machines has the right to the results."""
+def _check_no_administrator(site: Site, run: str) -> None:
+    """No file and no process of the cluster's machines has the right to the results, to the stack's state, or to its secrets."""
+    assert site.states(run), "its state is where the other credentials lead"
+    known = [each.environment["AWS_SECRET_ACCESS_KEY"] for each in (site.store, site.state)]
+    known.append(site.runs.settings["PULUMI_CONFIG_PASSPHRASE"])
     search = "cat >/run/known; grep -raslF -f /run/known /etc /var /run /root /home /usr/local /tmp; "
     search += "grep -asl -F -f /run/known /proc/[0-9]*/environ /proc/[0-9]*/cmdline; rm /run/known"
     for machine in ("ctl", "login-1", "cpu-1"):
-        found = site.on(run, machine, "sh", "-c", search, stdin=secret)
-        assert [line for line in found.splitlines() if line != "/run/known"] == []
+        found = site.on(run, machine, "sh", "-c", search, stdin="\n".join(known))
+        # What it looks for it finds where it has written that itself.
+        assert found.splitlines() == ["/run/known"]
 
 
 def _files_with(text: str, folders: list[Path]) -> list[str]:
