@@ -9,17 +9,25 @@ from typing import Any
 
 import pytest
 
+from tests.objectstore import ObjectStore, objectstore
+from tests.toolchain import needs_objectstore
 from tests.whole.runs import Runs, ended
 from tidepool.runs.record import Run
 
-pytestmark = pytest.mark.slow
+__all__ = ["objectstore"]
+pytestmark = [pytest.mark.slow, needs_objectstore]
 
-#: Two jobs, so that one may be submitted when the other is not. It says how often it ran.
+#: Two jobs, so that one may be submitted when the other is not. It says how often it ran. What is large goes in parts.
 WORKLOAD: dict[str, Any] = {
     "name": "kills",
     "jobs": [
         {"name": "one", "script": "#!/bin/sh\nmkdir -p out; echo one >>out/one\n", "memory": 50},
-        {"name": "two", "after": ["one"], "script": "#!/bin/sh\ncat out/one >>out/two\n", "memory": 50},
+        {
+            "name": "two",
+            "after": ["one"],
+            "script": "#!/bin/sh\ncat out/one >>out/two; yes | head -c 9000000 >out/large\n",
+            "memory": 50,
+        },
     ],
     "outputs": ["out/*"],
     "deadline": "20",
@@ -30,14 +38,17 @@ _NO_STEPS = {"driver/since", "cluster/answered"}
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Runs of one project, and the steps of one that nobody killed, in their order."""
+    """Runs of one project, with results in a folder and in S3; and the steps of one that nobody killed, in their order."""
 
     runs: Runs
+    in_s3: Runs
     steps: tuple[str, ...]
 
 
 @pytest.fixture(scope="module")
-def sample(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
+def sample(
+    images: Path, tmp_path_factory: pytest.TempPathFactory, objectstore: ObjectStore
+) -> Iterator[Sample]:
     with ended(Runs.make(tmp_path_factory.mktemp("kills"), images)) as runs:
         done = runs.run(*runs.words(WORKLOAD))
         assert done.returncode == 0, done.stderr + done.stdout
@@ -47,24 +58,24 @@ def sample(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         assert {"checked/claimed", "up/made", "staging/staged", "running/released", "down/abandoned"} <= {
             *steps
         }
-        yield Sample(runs, steps)
+        in_s3 = Runs(runs.project, objectstore.url("kills"), objectstore.environment)
+        yield Sample(runs, in_s3, steps)
         runs.check_nothing_left()
 
 
 def test_killed_at_any_step_it_is_gone_on_with(sample: Sample) -> None:
-    """Each step in turns before it is written, and after; by --resume and by the sweeper in turns."""
+    """Each step in turns before it is written, and after; by --resume and by the sweeper in turns; and so with results in S3."""
     for number, step in enumerate(sample.steps):
         when = ("after", "before")[number % 2]
-        run = _killed(sample.runs, step, when)
+        runs = (sample.runs, sample.in_s3)[number // 4 % 2]
+        run = _killed(runs, step, when)
         if run is None:  # it had not been ordered
             assert (step, when) == ("checked", "before")
             continue
-        words = ("--resume", run) if number % 4 < 2 else ()
-        done = (
-            sample.runs.run("run", *words) if words else sample.runs.run("reap", "--results", sample.runs.url)
-        )
+        words = ("run", "--resume", run) if number % 4 < 2 else ("reap", "--results", runs.url)
+        done = runs.run(*words)
         assert done.returncode == 0, (step, when, done.stderr + done.stdout)
-        _check(sample.runs, run)
+        _check(runs, run)
 
 
 def test_killed_at_every_step_one_after_the_other_a_run_ends_as_it_would(sample: Sample) -> None:
