@@ -153,7 +153,8 @@ class Runs:
             assert b"<!DOCTYPE html>" in store.read(f"{run}/index.html")
             assert run not in StoredRecords(store).under_way()
         assert record.phase == "done", (record.phase, record.text)
-        assert {kind: found for kind, found in self.left(run).items() if found} == {}
+        left = {kind: found for kind, found in self.left(run).items() if found}
+        assert not left, left
         if record.is_home_done:
             assert not (self.project.data / run).exists()
         return record
