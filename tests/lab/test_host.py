@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.lab.host import Host, descendants, disturbance, own_cpu_s, processor_times, unwrapped
+from tidepool.lab.host import (
+    Host,
+    descendants,
+    disturbance,
+    other_programs,
+    own_cpu_s,
+    processor_times,
+    unwrapped,
+)
 from tidepool.lab.laboratory import Disturbance
 from tidepool.lab.outcome import HostSample
 
@@ -111,6 +119,25 @@ def test_what_this_process_has_started_is_its_own_while_it_runs_and_after() -> N
         started.stdin.close()
     assert started.pid not in descendants(os.getpid())
     assert own_cpu_s(lambda: 5.0) >= while_running + 5.0 - 0.05
+
+
+def test_programs_that_are_none_of_its_own_are_told_by_their_names() -> None:
+    first = Path("/proc/1/comm").read_text().strip()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started:
+        others = other_programs(frozenset)
+        assert 1 in others[first]
+        assert not {os.getpid(), started.pid} & {pid for pids in others.values() for pid in pids}
+        assert 1 not in other_programs(lambda: frozenset({1})).get(first, ())
+        assert started.stdin is not None
+        started.stdin.close()
+
+
+def test_threads_of_the_kernel_are_one_program_wherever_they_run(tmp_path: Path) -> None:
+    for pid, name in ((5_000_001, "kworker/0:1-events"), (5_000_002, "kworker/u8:2"), (5_000_003, "make")):
+        _write(tmp_path, f"{pid}/comm", f"{name}\n")
+    (tmp_path / "5000004").mkdir()  # it ended while it was looked at
+    found = {name: sorted(pids) for name, pids in other_programs(frozenset, tmp_path).items()}
+    assert found == {"kworker": [5_000_001, 5_000_002], "make": [5_000_003]}
 
 
 def test_a_process_that_ends_while_it_is_looked_at_has_started_nothing(

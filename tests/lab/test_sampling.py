@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,32 @@ def test_the_first_and_the_last_moment_are_seen() -> None:
     assert at[-1] >= 0.1
     assert len(at) >= 3
     assert {sample.part for sample in samples.usage} == {"here"}
+
+
+def test_other_programs_are_told_by_what_they_used_since_the_first_look() -> None:
+    """Each look finds one more program, and that each has used a second more; what has ended keeps what it used."""
+    looks: list[int] = []
+
+    def others() -> Mapping[str, Sequence[int]]:
+        looks.append(len(looks))
+        ended = {"ended": (100,)} if len(looks) == 2 else {}
+        return {f"from-{number}": (number,) for number in looks} | ended
+
+    def usage(pid: int) -> ProcessUsage:
+        # The first had run for a minute.
+        return ProcessUsage(0, 0.5 if pid == 100 else float(len(looks) - pid) + 60 * (pid == 0), 1)
+
+    with sampling(
+        time.monotonic, dict, lambda at_s: HostSample(at_s, 0, 0, 0), 0.005, usage, others
+    ) as samples:
+        assert not samples.largest_others()
+        time.sleep(0.1)
+    last = len(looks)
+    assert samples.largest_others() == {
+        "from-0": last - 1.0,
+        **{f"from-{number}": float(last - number) for number in range(1, 5)},
+    }
+    assert samples.others["ended"] == (0.0, 0.5)
 
 
 def test_a_look_that_fails_is_told_at_the_end() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -145,6 +147,19 @@ def test_what_another_process_began_is_ended_first(bench: Bench) -> None:
     bench.scheduler.begin("of a process that was killed", bench.folder)
     bench.scheduler.submit([Job("a", 0.0, Sleep(10_000))])
     assert bench.run([Job("a", 0.0, Sleep(1))]).jobs[0].succeeded
+
+
+def test_programs_beside_it_are_named_with_what_they_used(bench: Bench) -> None:
+    def others() -> dict[str, tuple[int, ...]]:
+        until = time.process_time() + 0.03
+        while time.process_time() < until:
+            pass
+        return {"this test": (os.getpid(),), "idle": ()}
+
+    jobs = Workload("w", "bag", 1, (Job("a", 0.0, Sleep(1)),))
+    came = run_trial(TRIAL, jobs, bench.scheduler, replace(bench.around(), others=others))
+    assert [*came.others] == ["this test"]
+    assert came.others["this test"] >= 0.02
 
 
 def test_a_trial_that_was_disturbed_says_so(bench: Bench) -> None:

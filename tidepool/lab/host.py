@@ -163,6 +163,29 @@ def own_cpu_s(machines_cpu_s: Callable[[], float]) -> float:
     )
 
 
+def other_programs(
+    machines: Callable[[], frozenset[int]], proc: Path = Path("/proc")
+) -> Mapping[str, Sequence[int]]:
+    """Return the processes of the host that are none of the laboratory's, by their names (15 characters).
+
+    ``machines`` are those of its machines; its own are also this process and all that it has started.
+    """
+    # Its own are asked for afterwards: what a machine starts meanwhile is not taken for another's.
+    pids = [int(folder.name) for folder in proc.glob("[0-9]*")]
+    own = {os.getpid()} | machines() | descendants(os.getpid())
+    found: dict[str, list[int]] = {}
+    for pid in pids:
+        if pid in own:
+            continue
+        try:
+            name = (proc / str(pid) / "comm").read_text().rstrip("\n")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+        # The kernel's threads are named by where they run as well: kworker/0:1.
+        found.setdefault(name.partition("/")[0], []).append(pid)
+    return found
+
+
 def descendants(pid: int) -> frozenset[int]:
     """Return the processes that a process has started, and those that they have, as far as they run."""
     found: set[int] = set()

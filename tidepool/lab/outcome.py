@@ -100,6 +100,7 @@ class TrialOutcome:
         began: UTC, ISO 8601.
         lasted_s: until the last job had ended and nothing was left.
         requests: how many the scheduler's API was sent, where that is counted, by what they were.
+        others: names of the programs beside the laboratory that used most, with their processor time in seconds.
         environment: kernel, versions, digests, settings: all that figures may depend on.
         disturbed: why it is not to be counted, where the host stole time or throttled: it is then repeated.
     """
@@ -113,5 +114,6 @@ class TrialOutcome:
     usage: tuple[UsageSample, ...]
     host: tuple[HostSample, ...]
     requests: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    others: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     disturbed: str = ""

@@ -14,6 +14,8 @@ from tidepool.lab.outcome import HostSample, UsageSample
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+#: Of other programs those that are named: the ones that used most.
+_NAMED: Final = 5
 Parts = Mapping[str, Sequence[int]]
 
 
@@ -67,6 +69,13 @@ class Samples:
 
     usage: list[UsageSample] = field(default_factory=list)
     host: list[HostSample] = field(default_factory=list)
+    #: Of other programs by name: the processor time that they were seen to have used at the first look, and so far.
+    others: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def largest_others(self) -> Mapping[str, float]:
+        """Return the names of the programs that used most since the first look, with their processor time."""
+        used = {name: last - first for name, (first, last) in self.others.items() if last > first}
+        return dict(sorted(used.items(), key=lambda each: -each[1])[:_NAMED])
 
 
 @contextmanager
@@ -76,6 +85,7 @@ def sampling(
     host: Callable[[float], HostSample],
     every_s: float,
     usage: Callable[[int], ProcessUsage | None] = process_usage,
+    others: Callable[[], Parts] = dict,
 ) -> Iterator[Samples]:
     """Take samples every so many seconds in a thread of its own, one at once and one at the end.
 
@@ -85,17 +95,23 @@ def sampling(
         host: looks at the host at such a moment.
         every_s: between two looks, in this process's seconds.
         usage: looks at a process.
+        others: the process ids of programs that are none of the laboratory's, by their names.
 
     Raises:
         Exception: what a look raised, when the sampling ends.
     """
     found, summed, ended = Samples(), PartUsage(), threading.Event()
+    of_others = PartUsage()
     failures: list[Exception] = []
 
     def look() -> None:
         at_s = now_s()
         found.host.append(host(at_s))
         found.usage += summed.add(at_s, parts(), usage)
+        is_first = len(found.host) == 1
+        for sample in of_others.add(at_s, others(), usage):
+            first, _ = found.others.get(sample.part, (sample.cpu_s if is_first else 0.0, 0.0))
+            found.others[sample.part] = (first, sample.cpu_s)
 
     def go_on() -> None:
         try:

@@ -17,7 +17,7 @@ from tidepool.lab.campaign import Trial
 from tidepool.lab.course import NEVER, Course
 from tidepool.lab.errors import SchedulerFailed
 from tidepool.lab.outcome import HostSample, JobOutcome, ProcessRecord, TrialOutcome
-from tidepool.lab.sampling import Samples, sampling
+from tidepool.lab.sampling import Parts, Samples, sampling
 from tidepool.lab.schedulers.contract import JobState, Scheduler
 from tidepool.lab.workload import Death, Workload
 
@@ -66,6 +66,7 @@ class Surroundings:
         environment: of the host and the laboratory, that figures may depend on.
         disturbed: says of the host's samples why the trial does not count; empty where it does.
         unwrap: mends counters of the host's samples that began again (`tidepool.lab.host.unwrapped`).
+        others: processes of the host that are none of the laboratory's, by the names of their programs.
         clock: the clock.
         limit_s: the longest that the trial may take.
         sample_s: between two looks at host and scheduler.
@@ -80,6 +81,7 @@ class Surroundings:
     environment: Mapping[str, str]
     disturbed: Callable[[Sequence[HostSample]], str]
     unwrap: Callable[[Sequence[HostSample]], tuple[HostSample, ...]] = tuple
+    others: Callable[[], Parts] = dict
     clock: Clock = field(default_factory=Clock)
     limit_s: float = 600.0
     sample_s: float = 0.5
@@ -107,7 +109,7 @@ def run_trial(trial: Trial, workload: Workload, scheduler: Scheduler, around: Su
             return clock.now() - began
 
         every_s = around.sample_s * clock.pace
-        with sampling(now_s, scheduler.parts, around.host, every_s) as samples:
+        with sampling(now_s, scheduler.parts, around.host, every_s, others=around.others) as samples:
             course = _Driving(workload, scheduler, around, now_s).to_the_end()
         sent = {name: count - requests.get(name, 0) for name, count in scheduler.requests().items()}
         records = around.read_records(trial, began)
@@ -268,6 +270,7 @@ def _outcome(
         usage=tuple(samples.usage),
         host=around.unwrap(samples.host),
         requests=requests,
+        others=samples.largest_others(),
         environment={**around.environment, **settings},
         disturbed=around.disturbed(samples.host),
     )

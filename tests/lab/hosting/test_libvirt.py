@@ -115,6 +115,7 @@ def test_the_time_of_its_emulators_only_grows(tmp_path: Path) -> None:
     process(12, "other-shared-1", 10_000)
     before = its.cpu_s()
     assert before == pytest.approx(3.0)
+    assert its.processes() == {10, 11}
     (tmp_path / "11" / "cmdline").unlink()
     process(10, "lab-shared-1", 150)
     assert its.cpu_s() == pytest.approx(before + 0.5)

@@ -106,6 +106,7 @@ def outcome(
         ),
         host=(HostSample(0.0, 0.0, 10.0, 1.0), HostSample(ended, 0.0, 10.0 + ended, 1.1)),
         requests={"submit": len(jobs), "list": 3},
+        others={"make <all>": 0.25 * trial.repeat},
         environment={"kernel": kernel, "can": scheduler.can, "version": f"{scheduler.delay_s} & <more>"},
         disturbed=disturbed,
     )

@@ -115,6 +115,10 @@ def test_it_says_all_that_is_asked_of_it(written: Path) -> None:
     assert "higher, worse" in cells
     assert "the host stole 7 % of the time" in cells
     assert "0.2 & <more>" in cells
+    # Beside the trial that was disturbed, and in the sum of the others.
+    assert "make <all>" in cells
+    row = read.texts.index(("th", "make <all>"))
+    assert [text for _, text in read.texts[row + 1 : row + 4]] == ["20", "15", "1.25"]
     assert COMMAND in read.of("code")
 
 

@@ -12,7 +12,7 @@ from tidepool.cli.lab.machines import LabMachines
 from tidepool.lab.campaign import Trial
 from tidepool.lab.drive import Bench, Tried
 from tidepool.lab.errors import LabError
-from tidepool.lab.host import Host, disturbance, own_cpu_s, unwrapped
+from tidepool.lab.host import Host, disturbance, other_programs, own_cpu_s, unwrapped
 from tidepool.lab.laboratory import Laboratory
 from tidepool.lab.outcome import HostSample, ProcessRecord
 from tidepool.lab.programs.records import clear_records, read_records, refuse_full
@@ -81,6 +81,7 @@ def make_bench(
         environment={**host.environment(), **images, **bound},
         disturbed=lambda samples: disturbance(samples, count, laboratory.disturbance),
         unwrap=lambda samples: unwrapped(samples, range_j),
+        others=lambda: other_programs(testbed.hosting.processes),
         limit_s=laboratory.limit_s,
         sample_s=laboratory.sample_s,
     )

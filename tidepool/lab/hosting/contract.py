@@ -44,6 +44,10 @@ class Hosting(Protocol):
         """Return the processor time of all machines of the stack on this host, in seconds; it only grows."""
         ...
 
+    def processes(self) -> frozenset[int]:
+        """Return the ids of all processes of this host that machines of the stack are made of."""
+        ...
+
     def images(self) -> Mapping[str, str]:
         """Return by machine what its image is: the digest, or what is told of that."""
         ...

@@ -74,6 +74,10 @@ class LibvirtHosting:
                 self._cpu_s[pid, used.started] = used.cpu_s
         return self.others.cpu_s() + sum(self._cpu_s.values())
 
+    def processes(self) -> frozenset[int]:
+        """Return QEMU's as well."""
+        return self.others.processes() | frozenset(self._qemus())
+
     def images(self) -> Mapping[str, str]:
         """Return of VMs the beginning of the digest, as the names of their disks have it."""
         found = {}

@@ -41,6 +41,9 @@ class LocalHosting:
     def cpu_s(self) -> float:
         return kernel.cpu_seconds(self.data, self.stack)
 
+    def processes(self) -> frozenset[int]:
+        return kernel.all_processes(self.data, self.stack)
+
     def images(self) -> Mapping[str, str]:
         """Return by machine the digest of its image, which is the name of the folder that has its root."""
         found = {}

@@ -16,7 +16,7 @@ from tidepool.lab.report.over_time import gantts, utilization
 from tidepool.lab.report.price import price
 from tidepool.lab.report.runs import Run, runs_of
 from tidepool.lab.report.setup import setup
-from tidepool.lab.report.words import listed, number
+from tidepool.lab.report.words import figure, listed, number
 from tidepool.lab.results.store import Results
 from tidepool.lab.statistics.comparison import Difference, compare_all_schedulers
 from tidepool.lab.statistics.figures import Figures, figures_of
@@ -60,7 +60,7 @@ def report_of(results: Results, files: Sequence[tuple[str, str]], command: str) 
             Section("Runs, by machine and processor", [*gantts(runs, by_workload)]),
             Section("What schedulers use themselves", [*price(campaign.schedulers, runs)]),
             Section("What is fair, and what is not", [*fairness(campaign.schedulers, runs)]),
-            Section("Disturbed trials", [*_disturbed(results)]),
+            Section("Disturbed trials", [*_disturbed(results), *_others(runs)]),
             Section("How to repeat it", [*_again(results, files, command)]),
         ),
     )
@@ -135,7 +135,7 @@ def _disturbed(results: Results) -> Iterator[Element]:
     )
     yield Table(
         "",
-        ("scheduler", "workload", "repeat", "began, UTC", "why"),
+        ("scheduler", "workload", "repeat", "began, UTC", "why", "other programs, the largest first"),
         [
             (
                 each.scheduler,
@@ -143,8 +143,25 @@ def _disturbed(results: Results) -> Iterator[Element]:
                 str(each.repeat),
                 each.began[:19].replace("T", " "),
                 each.disturbed,
+                ", ".join(each.others),
             )
             for each in found
+        ],
+    )
+
+
+def _others(runs: Sequence[Run]) -> Iterator[Element]:
+    """Yield what else ran on the host while trials were measured that count."""
+    used_s: dict[str, list[float]] = {}
+    for run in runs:
+        for name, cpu_s in run.outcome.others.items():
+            used_s.setdefault(name, []).append(cpu_s)
+    yield Table(
+        "Other programs in trials that count, of each the five that used most",
+        ("program", "trials", "CPU seconds in all", "in one at most"),
+        [
+            (name, f"{len(each):,}", figure(sum(each)), figure(max(each)))
+            for name, each in sorted(used_s.items(), key=lambda found: -sum(found[1]))
         ],
     )
 

@@ -168,7 +168,7 @@ def host(results: Results) -> pl.DataFrame:
 
 
 def environment(results: Results) -> pl.DataFrame:
-    """Return what figures may depend on: kernel, versions, digests, settings; and requests by what they were."""
+    """Return what figures may depend on: kernel, versions, digests, settings; requests by what they were; seconds of other programs."""
     schema = _TRIAL | {"name": _TEXT, "value": _TEXT}
     return _frame(
         results,
@@ -176,6 +176,7 @@ def environment(results: Results) -> pl.DataFrame:
         lambda outcome: (
             *outcome.environment.items(),
             *((f"requests.{what}", str(number)) for what, number in outcome.requests.items()),
+            *((f"others.{name}", f"{cpu_s:.2f}") for name, cpu_s in outcome.others.items()),
         ),
     )
 

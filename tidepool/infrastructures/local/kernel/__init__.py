@@ -21,6 +21,7 @@ from tidepool.infrastructures.local.kernel.errors import NoSuchNetwork as NoSuch
 from tidepool.infrastructures.local.kernel.errors import TimedOut as TimedOut
 from tidepool.infrastructures.local.kernel.lifeline import started_at as started_at
 from tidepool.infrastructures.local.kernel.machine import Machine as Machine
+from tidepool.infrastructures.local.kernel.machine import all_processes as all_processes
 from tidepool.infrastructures.local.kernel.machine import bind_to_processors as bind_to_processors
 from tidepool.infrastructures.local.kernel.machine import boot_log as boot_log
 from tidepool.infrastructures.local.kernel.machine import cpu_seconds as cpu_seconds

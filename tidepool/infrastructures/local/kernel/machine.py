@@ -220,6 +220,11 @@ def processes(data: Path, stack: str, name: str) -> frozenset[int]:
     return choose().members(machine_paths(data, stack, name).cgroup)
 
 
+def all_processes(data: Path, stack: str) -> frozenset[int]:
+    """The ids of all processes of all machines of a stack, as this host sees them."""
+    return choose().members(cgroup_of(data, stack, "machines"))
+
+
 def bind_to_processors(data: Path, stack: str, name: str) -> tuple[int, ...]:
     """Bind all processes of a machine to the processors that its boot chose for its jobs, and return those.
 
