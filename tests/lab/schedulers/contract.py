@@ -22,7 +22,7 @@ import pytest
 
 from tidepool.lab.outcome import ProcessRecord
 from tidepool.lab.schedulers.contract import JobState, Scheduler
-from tidepool.lab.workload import Job, Sleep
+from tidepool.lab.workload import Job, RunKernel, Sleep
 
 FEATURES = frozenset({"gang", "array", "dependencies", "priority", "preemption"})
 LONG = Sleep(120)
@@ -237,3 +237,30 @@ class SchedulerContract:
                 states.update({state.name: state for state in next(watching)})
                 assert time.monotonic() < deadline, states
         assert all(process.ended_s is None for name in names for process in bench.processes()[name])
+
+
+class ProgramsContract(SchedulerContract):
+    """The suite of schedulers that run programs: what these measure of machines is told by every task."""
+
+    def test_kernels_of_a_machine_run_in_every_task_and_are_measured(self, bench: Bench) -> None:
+        measured = {
+            RunKernel("matrix", (256, 2)): ["matrix_flops_per_second"],
+            RunKernel("stream", (200_000, 3)): [
+                f"{name}_bytes_per_second" for name in ("copy", "scale", "add", "triad")
+            ],
+        }
+        jobs = [
+            job(f"kernel-{program.kernel}", program, tasks=bench.machines, cpus_per_task=bench.cpus)
+            for program in measured
+        ]
+        bench.scheduler.submit(jobs)
+        ended = bench.until_ended(*(each.name for each in jobs))
+        there = bench.processes()
+        for each, figures in zip(jobs, measured.values(), strict=True):
+            assert ended[each.name].succeeded, ended[each.name]
+            assert sorted(process.rank for process in there[each.name]) == list(range(bench.machines))
+            for process in there[each.name]:
+                assert list(process.figures) == figures
+                assert all(1e6 < value < 1e13 for value in process.figures.values()), process
+        # Where tasks are placed one by one, those of a job may have been on one machine in turns.
+        assert len({process.machine for each in jobs for process in there[each.name]}) == bench.machines

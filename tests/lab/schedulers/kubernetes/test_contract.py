@@ -10,7 +10,7 @@ import pytest
 
 from tests import versions
 from tests.golden import CONVERGED
-from tests.lab.schedulers.contract import Bench, SchedulerContract, job
+from tests.lab.schedulers.contract import Bench, ProgramsContract, job
 from tests.lab.schedulers.kubernetes.testbeds import CPUS, MACHINES, kubernetes_testbed
 from tests.toolchain import built_tools
 from tidepool import toolchain
@@ -74,7 +74,7 @@ def left_of(testbed: Testbed) -> list[str]:
     ]
 
 
-class OnKubernetes(SchedulerContract):
+class OnKubernetes(ProgramsContract):
     """What is the same for the three of them, beside the contract."""
 
     def test_a_program_of_mpi_runs_over_the_pods_of_its_job(self, bench: Bench) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests import versions
 from tests.golden import NEXT_CONVERGED
-from tests.lab.schedulers.contract import LONG, Bench, SchedulerContract, job
+from tests.lab.schedulers.contract import LONG, Bench, ProgramsContract, job
 from tests.lab.schedulers.slurm.testbeds import CPUS, MACHINES, slurm_testbed
 from tests.toolchain import needs_kubernetes
 from tidepool.lab.programs.build import MPI_IMAGE
@@ -71,7 +71,7 @@ def _parameters_are_a_trials_own(testbed: Testbed) -> None:
         assert own.settings()["SchedulerParameters"].startswith("batch_sched_delay=0,")
 
 
-class TestSlurm(SchedulerContract):
+class TestSlurm(ProgramsContract):
     """The contract, and beside it what is Slurm's own."""
 
     def test_it_has_all_features(self, bench: Bench) -> None:
