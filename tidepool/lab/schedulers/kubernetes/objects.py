@@ -37,8 +37,10 @@ _SHARED: Final = "/home"
 #: What a pod that is to end is given, and how long one stays bound to a machine that says nothing.
 _GRACE_S: Final = 1
 _LOST_S: Final = 1
-#: Exit code of a container that was killed, also of one that was lost with its machine; and how often that is made good.
+#: Exit code of a container that was killed, and how often that is made good; and of one that was lost with its machine, as containerd
+#: says it when it begins anew.
 KILLED: Final = 137
+LOST: Final = 255
 _TRIES: Final = 6
 #: The label by which Tidepool marks the nodes of a pool.
 _POOL: Final = "tidepool/pool"
@@ -138,7 +140,7 @@ def batch_job(
     """Return the Indexed Job of batch/v1 for a job, with a pod for each of its tasks.
 
     One that fails is not tried again; one that the scheduler pushed out, or whose machine was lost, is. A machine that comes back before
-    it was missed says of its pods that they were killed.
+    it was missed says of its containers that they were lost.
     """
     return {
         "apiVersion": "batch/v1",
@@ -156,6 +158,7 @@ def batch_job(
             "podFailurePolicy": {
                 "rules": [
                     {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                    {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [LOST]}},
                     {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [KILLED]}},
                 ]
             },

@@ -76,8 +76,8 @@ class Kueue(Default):
     def job(self, job: Job, template: Mapping[str, Any]) -> Object:
         made = batch_job(job, template, {"kueue.x-k8s.io/queue-name": _QUEUE})
         # Kueue pushes out by suspending: pods that go so end as those at their limit do, and say of no disruption.
-        ignored, *_ = made["spec"]["podFailurePolicy"]["rules"]
-        policy = {"backoffLimit": 0, "podFailurePolicy": {"rules": [ignored]}}
+        ignored = [rule for rule in made["spec"]["podFailurePolicy"]["rules"] if rule["action"] == "Ignore"]
+        policy = {"backoffLimit": 0, "podFailurePolicy": {"rules": ignored}}
         return {**made, "spec": {**made["spec"], **policy, "suspend": True}}
 
     def clear(self, api: Api, namespace: str) -> None:

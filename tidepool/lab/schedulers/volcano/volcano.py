@@ -11,7 +11,14 @@ from tidepool.lab.schedulers.kubernetes.api import Api
 from tidepool.lab.schedulers.kubernetes.beside import FOLDER, KUBECONFIG, Program
 from tidepool.lab.schedulers.kubernetes.definitions import definitions
 from tidepool.lab.schedulers.kubernetes.dialect import Kind, Object
-from tidepool.lab.schedulers.kubernetes.objects import JOB, KILLED, LABEL, object_name, priority_class_name
+from tidepool.lab.schedulers.kubernetes.objects import (
+    JOB,
+    KILLED,
+    LABEL,
+    LOST,
+    object_name,
+    priority_class_name,
+)
 from tidepool.lab.schedulers.kubernetes.states import any_running, job_name, moments, pod_times
 from tidepool.lab.testbed import Testbed
 from tidepool.lab.workload import Job
@@ -129,6 +136,7 @@ class Volcano:
                 "policies": [
                     {"event": "PodEvicted", "action": "RestartJob"},
                     {"exitCode": KILLED, "action": "RestartJob"},
+                    {"exitCode": LOST, "action": "RestartJob"},
                     {"event": "PodFailed", "action": "TerminateJob"},
                 ],
                 **({"priorityClassName": priority} if priority else {}),
