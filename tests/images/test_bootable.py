@@ -156,6 +156,7 @@ def test_by_uefi_it_boots_up_to_a_node_that_runs_a_job(image: Image, disk: Path,
         assert machine.run("cat /sys/firmware/efi/fw_platform_size") == "64"
         # The emulator does not translate libraries anew for each process.
         assert machine.run("cat /proc/sys/kernel/randomize_va_space") == "0"
+        assert "tsc=reliable" in machine.run("cat /proc/cmdline").split()
         assert machine.run("systemctl is-active munge slurmd slurmctld slurmdbd || true").split() == [
             "active",
             "active",

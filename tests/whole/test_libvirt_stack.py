@@ -128,8 +128,9 @@ def test_the_stack_of_the_project_comes_up_breathes_loses_a_machine_changes_and_
     assert set(summary(cluster.up("--json"))["changes"]) == {"same"}
     # It has an identity of its own, a root as large as its disk, and nothing that failed.
     looks = "hostname; systemctl --failed --quiet --no-legend; wc -c </etc/machine-id; df --output=size -m / | tail -1"
-    name, identity, root_mib = cluster.on("ctl", "sh", "-c", looks).stdout.split()
-    assert (name, identity, int(root_mib) > 5000) == ("ctl", "33", True)
+    looks += "; grep -o tsc=reliable /proc/cmdline"
+    name, identity, root_mib, clock = cluster.on("ctl", "sh", "-c", looks).stdout.split()
+    assert (name, identity, int(root_mib) > 5000, clock) == ("ctl", "33", True, "tsc=reliable")
 
     # Files are on the disk of the server, whose kernel holds people to their quotas.
     mounts = cluster.on("ctl", "cat", "/proc/mounts").stdout
