@@ -321,6 +321,7 @@ def test_a_new_version_comes_to_one_host_and_to_the_other_when_it_is_promoted(
     cluster: Elsewhere, hosts: Agents
 ) -> None:
     before = {each["ID"] for each in allocations(cluster, hosts, "slurmd-cpu").values()}
+    nodes = set(cluster.nodes())
 
     def kept() -> int:
         return len(before & {each["ID"] for each in allocations(cluster, hosts, "slurmd-cpu").values()})
@@ -340,14 +341,14 @@ def test_a_new_version_comes_to_one_host_and_to_the_other_when_it_is_promoted(
         lambda: last_deployment(cluster, hosts)["Status"] == "successful" or None, "both have it", LONG_S, 1
     )
     assert kept() == 0
-    until(lambda: len(cluster.idle()) == 3 or None, "Slurm has all nodes", LONG_S, 1)
+    until(lambda: set(cluster.idle()) == nodes or None, "Slurm has all nodes", LONG_S, 1)
 
 
 def test_a_version_that_does_not_start_is_taken_back_by_nomad_and_no_other_comes_until_that_is_mended(
     cluster: Elsewhere, hosts: Agents
 ) -> None:
     job = f"{cluster.stack}-slurmd-cpu"
-    before = allocations(cluster, hosts, "slurmd-cpu")
+    before, nodes = allocations(cluster, hosts, "slurmd-cpu"), set(cluster.nodes())
     write_program(cluster, "/opt/slurm-99/sbin/slurmd")
     up(cluster)
 
@@ -360,7 +361,7 @@ def test_a_version_that_does_not_start_is_taken_back_by_nomad_and_no_other_comes
     def both_run() -> bool | None:
         # Slurm may not have seen that slurmd was away.
         is_there = allocations(cluster, hosts, "slurmd-cpu").keys() == before.keys()
-        return (is_there and len(cluster.idle()) == 3) or None
+        return (is_there and set(cluster.idle()) == nodes) or None
 
     until(both_run, "slurmd is back on the canary", LONG_S, 1)
     now = allocations(cluster, hosts, "slurmd-cpu")
