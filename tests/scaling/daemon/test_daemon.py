@@ -123,6 +123,23 @@ def leads() -> Turn:
     return Turn("leads", 0.01)
 
 
+def test_an_order_to_end_that_comes_as_it_is_woken_is_not_forgotten(made: Make) -> None:
+    scene = made(Turn("leads", 60.0))
+
+    class Ordered(Wake):
+        def clear(self) -> None:
+            scene.daemon.end()
+            super().clear()
+
+    # The moment in between is what is tried.
+    scene.daemon._wake = wake = Ordered()
+    wake.set()
+    thread = threading.Thread(target=scene.daemon.run, args=(None, scene.beside), daemon=True)
+    thread.start()
+    thread.join(_LONG_S)
+    assert not thread.is_alive()
+
+
 def test_it_serves_its_pages_until_it_is_ended(made: Make) -> None:
     scene = made(leads(), leads())
     thread = scene.running()

@@ -107,10 +107,11 @@ class Daemon:
         notify(self._environment, "READY=1")
         try:
             while not self._is_ending:
-                self._wake.clear()
                 turn = self.once()
                 garbage.between_turns(turn.again_in_s)
                 self._wake.wait(turn.again_in_s)
+                # What sets it from here on is seen by the turn that follows, an order to end before that.
+                self._wake.clear()
             notify(self._environment, "STOPPING=1")
             self._let_end(_LAST_UP_S)
         finally:
