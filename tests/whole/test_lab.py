@@ -26,7 +26,7 @@ from tidepool.lab.workload import Workload
 LAB: dict[str, Any] = {
     "schedulers": ["slurm", "kubernetes"],
     "workloads": [
-        {"name": "bag", "parameters": {"number": 2, "seconds": 1}},
+        {"name": "bag", "parameters": {"number": 4, "seconds": 1}},
         # Its gang has both machines when one of them dies.
         {
             "name": "deaths",
@@ -112,7 +112,7 @@ def _killed_in(cluster: PoolCluster, trial: str) -> bool:
 
 
 def _assert_all_ran(outcome: TrialOutcome) -> None:
-    assert len(outcome.jobs) == 2
+    assert len(outcome.jobs) == 4
     for job in outcome.jobs:
         assert job.succeeded, job
         (process,) = job.processes
